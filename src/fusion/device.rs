@@ -162,3 +162,15 @@ pub(super) fn joins_attention() -> bool {
     #[cfg(not(feature = "vulkan"))]
     false
 }
+
+/// Whether attention of one position may be one kernel with the product of its result: its length, and the matrix' rows.
+pub(super) fn leads(stream: Stream, format: Option<Format>, dtype: Dtype, sizes: [i64; 2]) -> bool {
+    #[cfg(all(test, feature = "vulkan"))]
+    if let Some(p) = MADE_UP.get() {
+        return crate::vulkan::tune::quantized::chain::leads(p, format, dtype, sizes);
+    }
+    #[cfg(feature = "vulkan")]
+    return crate::vulkan::kernels::quantized::front::leads(stream, format, dtype, sizes);
+    #[cfg(not(feature = "vulkan"))]
+    false
+}

@@ -226,11 +226,16 @@ impl<'a> Free<'a> {
 
     /// The same among so many steps behind `i`.
     pub fn reader_within(&self, i: usize, stream: Stream, reach: usize) -> Option<usize> {
+        self.first_reader(i, stream, reach).filter(|_| self.only_used(i, 1))
+    }
+
+    /// The first of so many steps behind `i` that reads its array.
+    pub fn first_reader(&self, i: usize, stream: Stream, reach: usize) -> Option<usize> {
         let reads = |j: &usize| {
             let node = self.node(*j).filter(|n| n.stream == stream);
             node.is_some_and(|n| n.inputs.iter().any(|a| a.same(self.array(i))))
         };
-        self.following(i, reach).find(reads).filter(|_| self.only_used(i, 1))
+        self.following(i, reach).find(reads)
     }
 
     /// How many hold the array of step `i`: those who read it, and callers.

@@ -1,12 +1,16 @@
 //! Pattern: rotary embeddings of two arrays by the same angles (queries and keys), each with the normalisation of its rows; the
 //! caches that keys, and values beside them, are written to; and, of one position, the attention that reads them.
 
+use std::sync::Arc;
+
 use smallvec::{SmallVec, smallvec};
 
 use super::device;
 use super::plan::{Free, Join, Members, REACH, Work, primitive};
+use super::row_products::product;
 #[cfg(feature = "vulkan")]
 use crate::core::Shape;
+use crate::core::array::Node;
 use crate::core::{Array, Result, Stream};
 #[cfg(feature = "vulkan")]
 use crate::kernels::DeviceView;
@@ -15,7 +19,7 @@ use crate::ops::fast::{Attention, Norm, Rope};
 use crate::ops::index::slice_update::SliceUpdate;
 #[cfg(feature = "vulkan")]
 use crate::ops::support::*;
-use crate::ops::view::{begins_along, transposed};
+use crate::ops::view::{begins_along, is_reshape, transposed};
 #[cfg(feature = "vulkan")]
 use crate::vulkan::CommandEncoder;
 #[cfg(feature = "vulkan")]
@@ -54,10 +58,14 @@ struct Attended {
     parts: [Option<usize>; 2],
     /// Where the newest are.
     place: i64,
+    /// A product of one row takes its result that a kernel can have together with it.
+    leads: bool,
 }
 
 /// Steps behind a rotation among which its attention is looked for: views of masks and of caches stand between.
 const FAR: usize = 4 * REACH;
+/// Views between attention and what reads it.
+const VIEWS: usize = 3;
 
 /// What step `i` turns, and the steps before it that are joined with it.
 fn item(free: &Free, i: usize, x: &Array, stream: Stream) -> (Item, SmallVec<[usize; 2]>) {
@@ -106,6 +114,23 @@ fn updates<'a>(
     })
 }
 
+/// Whether a kernel that begins with the attention of step `i` can have the product that takes its result, behind views of it.
+fn leads(free: &Free, mut i: usize, stream: Stream) -> bool {
+    for _ in 0..=VIEWS {
+        let Some(reader) = free.first_reader(i, stream, REACH) else { return false };
+        if let Some(p) = product(free, reader, stream) {
+            let sizes = [p.x.dim(-1), free.array(reader).dim(-1)];
+            return p.indices.is_none() && device::leads(stream, p.format, p.x.dtype(), sizes);
+        }
+        let view = |n: &&Arc<Node>| transposed(&*n.primitive).is_some() || is_reshape(&*n.primitive);
+        if free.node(reader).filter(view).is_none() {
+            return false;
+        }
+        i = reader;
+    }
+    false
+}
+
 /// The attention of one query a head that alone reads the turned queries, and of keys and values which updates write to, or the part of them
 /// up to the newest and behind it.
 fn attended(free: &Free, [q, k, v]: [usize; 3], stream: Stream) -> Option<Attended> {
@@ -126,7 +151,8 @@ fn attended(free: &Free, [q, k, v]: [usize; 3], stream: Stream) -> Option<Attend
         (begins_along(&*node.primitive, 2, &node.inputs[0], a) == Some(0)).then_some(Some(cut))
     };
     let parts = [part(&reads[1], k)?, part(&reads[2], v)?];
-    one.then_some(Attended { step, parts, place })
+    let leads = || reads[0].dim(0) == 1 && leads(free, step, stream);
+    one.then(|| Attended { step, parts, place, leads: leads() })
 }
 
 /// The join that begins with the rotation of step `i`.
@@ -306,7 +332,7 @@ impl Work for Rotations {
             };
             let how = (op.scale, op.causal);
             let qkv = [&q.item.src, &keys, &values];
-            if front::attention(enc, qkv, (mask, sinks), how.0, &dst, &newest)?
+            if attended.leads && front::attention(enc, qkv, (mask, sinks), how.0, &dst, &newest)?
                 || newest::attention(enc, qkv, (mask, sinks), how, &dst, &newest)?
             {
                 return Ok(());

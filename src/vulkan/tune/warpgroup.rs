@@ -10,21 +10,15 @@ use crate::core::fork::Made;
 pub static WARPGROUP: Variable = Variable::new(
     "MLX_VK_WARPGROUP",
     "auto",
-    Values::Word(&["auto", "all", "untried"]),
+    Values::Word(&["auto", "all"]),
     "Products and attention in PTX (NVIDIA's sm_90a). auto: where they are the fastest. all: wherever they can be, for \
-         tests. untried: as auto, and what has not run on a card yet, which all takes too",
+         tests",
 );
 
 /// Whether they are taken wherever they can be.
 pub fn always() -> bool {
     static ALWAYS: Made<bool> = Made::new(|| WARPGROUP.word() == Some("all"));
     *ALWAYS
-}
-
-/// Whether kernels are taken that have not run on a card yet.
-pub fn untried() -> bool {
-    static UNTRIED: Made<bool> = Made::new(|| WARPGROUP.word().is_some_and(|w| w != "auto"));
-    *UNTRIED
 }
 
 pub static MATMUL_WARPGROUP: KernelVariant = KernelVariant::new(

@@ -282,6 +282,8 @@ impl Reader {
         }
         let (name, offset) = text.split_once('+').unwrap_or((text, "0"));
         if let Some(&at) = self.shared.get(name) {
+            // The register is what assemblers take in its block.
+            assert!(self.register(name).is_none(), "{name} is a register here");
             return Operand::Number(at + offset.parse::<u64>().expect("an offset"));
         }
         Operand::Number(match text {

@@ -1,7 +1,7 @@
 //! How attention of one position of several sequences on matrix units (kernels/attention/several) is cut into workgroups. Pure.
 
 use super::LIMITS;
-use super::token::TOKEN_GROUPS;
+use super::token::{SDPA_TOKEN, TOKEN_GROUPS};
 use crate::core::env::KernelVariant;
 use crate::vulkan::tune::ceil;
 use crate::vulkan::tune::profile::Profile;
@@ -9,7 +9,7 @@ use crate::vulkan::tune::quantized::chain::LONGEST;
 
 pub static SDPA_SEVERAL: KernelVariant = KernelVariant::new(
     "sdpa_several",
-    "sdpa_token, for one position of several sequences on GPUs that take PTX with MLX_VK_WARPGROUP=untried",
+    "sdpa_token, for one position of several sequences on GPUs that take PTX",
 );
 
 /// Threads of a workgroup, its warps, and workgroups that a multiprocessor has at a time.
@@ -26,6 +26,9 @@ const ROWS: u64 = 8;
 const FRONT_ROWS: u64 = 4;
 /// Most bytes of words of parts.
 pub(in crate::vulkan) const FRONT_LEFT: u32 = 2 << 20;
+/// Most keys of one sequence that `token` has: H200, 32 heads of 128 that share eight of keys, us of 512 keys 7.6 and here 11.5, of 8,192
+/// (the vector kernel) 23.6 and 19.3.
+const ALONE: u64 = 1024;
 /// Features of heads that there are kernels for.
 const FEATURES: [u64; 2] = [64, 128];
 /// Fewest keys of a part (an estimate), and most parts, which the last workgroup has in registers.
@@ -44,14 +47,20 @@ pub(in crate::vulkan) struct Several {
     pub span: u32,
 }
 
-/// For `lines` heads of keys, each of `group` of queries; `None` where there is no kernel.
+/// For `batch` sequences of `kv` heads of keys, each of `group` of queries; `None` where another kernel is better, or the only one.
 pub(in crate::vulkan) fn several(
     p: &Profile,
-    lines: u64,
+    [batch, kv]: [u64; 2],
     group: u64,
     keys: u64,
     features: u64,
 ) -> Option<Several> {
+    let alone = batch == 1 && keys <= ALONE && !SDPA_TOKEN.disabled();
+    if alone { None } else { cut(p, batch * kv, group, keys, features) }
+}
+
+/// How `lines` heads of keys are cut, where there is a kernel.
+fn cut(p: &Profile, lines: u64, group: u64, keys: u64, features: u64) -> Option<Several> {
     let known = FEATURES.contains(&features) && keys <= i32::MAX as u64;
     if SDPA_SEVERAL.disabled() || LIMITS.splits.is_some() || !p.features.ptx || !known {
         return None;
@@ -84,7 +93,7 @@ pub(in crate::vulkan) fn front(
     keys: u64,
     features: u64,
 ) -> Option<Several> {
-    let s = several(p, kv, group, keys, features)?;
+    let s = cut(p, kv, group, keys, features)?;
     let tiles = group.div_ceil(FRONT_ROWS);
     let room = u64::from(p.features.units) / (kv * tiles).max(1);
     let most = 1 << room.min(MOST_PARTS).checked_ilog2()?;
@@ -113,7 +122,7 @@ mod tests {
         let mut p = h200();
         p.features.ptx = true;
         let cut = |lines, group, keys| {
-            several(&p, lines, group, keys, 128).map(|s| [s.rows, s.tiles, s.parts, s.span]).unwrap()
+            super::cut(&p, lines, group, keys, 128).map(|s| [s.rows, s.tiles, s.parts, s.span]).unwrap()
         };
         assert_eq!(cut(256, 4, 300), [4, 1, 1, 304]);
         assert_eq!(cut(64, 4, 300), [4, 1, 4, 80]);
@@ -141,10 +150,18 @@ mod tests {
     }
 
     #[test]
-    fn only_devices_that_take_ptx_have_it() {
-        assert!(!all().iter().any(|p| several(p, 64, 4, 300, 128).is_some()));
+    fn one_sequence_of_few_keys_stays() {
         let mut p = h200();
         p.features.ptx = true;
-        assert!(several(&p, 64, 4, 300, 96).is_none());
+        let taken = |batch, keys| several(&p, [batch, 8], 4, keys, 128).is_some();
+        assert!(!taken(1, 1024) && taken(1, 1025) && taken(2, 1));
+    }
+
+    #[test]
+    fn only_devices_that_take_ptx_have_it() {
+        assert!(!all().iter().any(|p| several(p, [8, 8], 4, 300, 128).is_some()));
+        let mut p = h200();
+        p.features.ptx = true;
+        assert!(several(&p, [8, 8], 4, 300, 96).is_none());
     }
 }

@@ -69,6 +69,27 @@ pub(in crate::vulkan) fn takes_values(p: &Profile, dtype: Dtype, [k, norm]: [i64
     k % 8 == 0 && !asked && rows(p, dtype, [k, norm]) && !GEMV_CHAIN.disabled()
 }
 
+/// The group of codes of chains that take such rows, if there are any.
+pub(in crate::vulkan) fn group(
+    p: &Profile,
+    format: Option<Format>,
+    dtype: Dtype,
+    lengths: [i64; 2],
+) -> Option<u32> {
+    match format {
+        Some(format) => takes(p, format, dtype, lengths).then_some(format.group),
+        None => takes_values(p, dtype, lengths).then_some(VALUES),
+    }
+}
+
+/// Whether a chain may have a product of one row of `k` elements by a matrix of `n` rows.
+pub(crate) fn leads(p: &Profile, format: Option<Format>, dtype: Dtype, [k, n]: [i64; 2]) -> bool {
+    let Some(group) = group(p, format, dtype, [k, 0]) else { return false };
+    // FITS: `takes` bounds the length of rows.
+    let spans = (k as u32).div_ceil(span(group));
+    tiles(n).is_some_and(|tiles| cut(tiles, 1, spans, p.features.units, slots(group)).is_some())
+}
+
 /// Whether there are such kernels, for rows of this length.
 fn rows(p: &Profile, dtype: Dtype, [k, norm]: [i64; 2]) -> bool {
     let f = &p.features;
@@ -93,6 +114,7 @@ pub(in crate::vulkan) fn tiles(rows: i64) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::quantized::quant::Mode;
 
     /// All tiles are somebody's, and what is cut fits shared memory; 132 workgroups, 114 and 78.
     #[test]
@@ -117,6 +139,18 @@ mod tests {
         assert!(
             cut(3072, 2, 8, 132, slots(VALUES)).is_some() && cut(4352, 2, 10, 132, slots(VALUES)).is_some()
         );
+    }
+
+    #[test]
+    fn attention_leads_what_there_is_a_chain_for() {
+        let mut p = crate::vulkan::tune::tests::devices::h200();
+        let codes = |bits| Some(Format { mode: Mode::Affine, group: 64, bits });
+        let of = |p: &Profile, format, sizes| leads(p, format, Dtype::BF16, sizes);
+        assert!(!of(&p, codes(4), [4096, 4096]));
+        (p.features.ptx, p.features.units) = (true, 132);
+        assert!(of(&p, codes(4), [4096, 4096]) && of(&p, None, [4096, 4096]));
+        assert!(!of(&p, codes(8), [4096, 4096]) && !of(&p, codes(4), [512, 4096]));
+        assert!(!of(&p, codes(4), [4096, 4094]) && !of(&p, codes(4), [4096, 151_936]));
     }
 
     #[test]

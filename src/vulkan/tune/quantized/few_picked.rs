@@ -101,7 +101,7 @@ pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, pair: bool, summed: bool
     }
     let warps = warps as u32;
     let together = (TOGETHER as u32 / warps).max(1);
-    let form = Form { tiles: 1, pieces: 1, warps, splits: 1, together, buffers: 2, ahead: 0, held: false };
+    let form = Form { tiles: 1, pieces: 1, warps, splits: 1, together, buffers: 2, ahead: 0 };
     let laid = Picked { form, slots: SLOTS };
     (laid.fits(matrices as u32)).then_some(laid)
 }

@@ -6,7 +6,6 @@ use crate::core::Dtype;
 use crate::core::env::KernelVariant;
 use crate::vulkan::tune::ceil;
 use crate::vulkan::tune::profile::{Best, Profile, best};
-use crate::vulkan::tune::warpgroup::untried;
 
 pub static QMM_FEW_ROWS: KernelVariant = KernelVariant::new(
     "qmm_few_rows",
@@ -30,8 +29,6 @@ pub(in crate::vulkan) struct Form {
     pub buffers: u32,
     /// How many turns ahead, of one side of a unit each, rows of codes are brought to the second-level cache; none: not at all.
     pub ahead: u32,
-    /// Every other turn's codes come into registers, so that as many again are on their way.
-    pub held: bool,
 }
 
 /// Codes of a row in a piece, and groups of it.
@@ -134,15 +131,12 @@ pub(in crate::vulkan) fn possible(p: &Profile, s: &Shape) -> Option<Form> {
         together: (most / warps).max(1) as u32,
         buffers: 1,
         ahead: 0,
-        held: false,
     };
     // Shares of a unit that are whole chunks.
     let even = s.k / 2 % (16 * splits) == 0;
     let ahead = if i64::from(8 * tiles) == MOST && even { AHEAD } else { 0 };
     let buffers = if form.bytes(2) <= SHARED { 2 } else { 1 };
-    // Not measured on a card yet.
-    let held = untried() && pieces == 1 && tiles <= 2 && form.bytes(buffers) + 16 <= SHARED;
-    (form.bytes(buffers) <= SHARED).then_some(Form { buffers, ahead, held, ..form })
+    (form.bytes(buffers) <= SHARED).then_some(Form { buffers, ahead, ..form })
 }
 
 #[cfg(test)]

@@ -105,9 +105,9 @@ setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q;"
         put(
             o,
             format_args!(
-                "shr.u32 j,tid,{log}; and.b32 u,tid,{mask}; setp.lt.u32 here,j,{rows}; min.u32 row,j,{last}; mad.lo.u32 t0,tile,{rows},row; setp.lt.and.u32 here,t0,{group},here;
+                "shr.u32 j,tid,{log}; and.b32 u,tid,{mask}; setp.lt.u32 here,j,{rows}; min.u32 whose,j,{last}; mad.lo.u32 t0,tile,{rows},whose; setp.lt.and.u32 here,t0,{group},here;
 ld.param.u32 t1,[args+{lines}]; mad.lo.u32 line,batch,t1,kv; mad.lo.u32 line,line,{group},t0;
-mov.u32 t1,{tops}; shl.b32 t0,row,5; add.u32 t1,t1,t0; ld.shared.v4.f32 {{{b0}}},[t1]; ld.shared.v4.f32 {{{b4}}},[t1+16]; ld.shared.v4.f32 {{{b8}}},[t1+{sums}]; ld.shared.v4.f32 {{{b12}}},[t1+{more}];",
+mov.u32 t1,{tops}; shl.b32 t0,whose,5; add.u32 t1,t1,t0; ld.shared.v4.f32 {{{b0}}},[t1]; ld.shared.v4.f32 {{{b4}}},[t1+16]; ld.shared.v4.f32 {{{b8}}},[t1+{sums}]; ld.shared.v4.f32 {{{b12}}},[t1+{more}];",
                 log = fours.ilog2(),
                 mask = fours - 1,
                 rows = self.rows,
@@ -134,7 +134,7 @@ mov.u32 t1,{tops}; shl.b32 t0,row,5; add.u32 t1,t1,t0; ld.shared.v4.f32 {{{b0}}}
         put(
             o,
             format_args!(
-                "mov.u32 t1,{}; mul.lo.u32 t0,row,{}; add.u32 t1,t1,t0; shl.b32 t0,u,4; add.u32 t1,t1,t0;",
+                "mov.u32 t1,{}; mul.lo.u32 t0,whose,{}; add.u32 t1,t1,t0; shl.b32 t0,u,4; add.u32 t1,t1,t0;",
                 self.shared("held"),
                 4 * self.features
             ),

@@ -1,6 +1,5 @@
 //! Attention of one position of several sequences on matrix units in PTX, with what comes before it in a decoder, as `token`, whose
-//! kernel is the twin (MLX_VK_DISABLE=sdpa_several). Host side of `text`. Not measured on a card yet: taken where
-//! MLX_VK_WARPGROUP asks for that.
+//! kernel is the twin (MLX_VK_DISABLE=sdpa_several). Host side of `text`.
 
 mod args;
 mod front;
@@ -25,7 +24,6 @@ use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::attention::several::{Several, THREADS, front, several};
-use crate::vulkan::tune::warpgroup::untried;
 use crate::vulkan::{CommandEncoder, Features};
 
 impl KernelKey for Program {
@@ -44,7 +42,7 @@ type Ranges = SmallVec<[(u64, u64); 12]>;
 /// Whether the kernel knows what comes before the products.
 fn known(q: &DeviceView, dst: &DeviceView, newest: &Newest) -> bool {
     let plain = !newest.form.traditional && q.dtype == Dtype::BF16 && dst.ptr.is_multiple_of(8);
-    untried() && plain && newest.normed()
+    plain && newest.normed()
 }
 
 /// The kernel of such a cut.
@@ -83,7 +81,7 @@ fn plan(
     if !known(q, dst, newest) || batch.max(kv) > u64::from(u16::MAX) {
         return None;
     }
-    let s = several(device.profile(), batch * kv, q.shape[1] as u64 / kv, n, q.shape[3] as u64)?;
+    let s = several(device.profile(), [batch, kv], q.shape[1] as u64 / kv, n, q.shape[3] as u64)?;
     let counted = batch * kv * u64::from(s.tiles) <= COUNTERS as u64 / 16;
     (counted && device.warpgroups()).then(|| (program(s, [q, k], with, newest), s.span))
 }

@@ -35,9 +35,9 @@ impl Program {
             o,
             format_args!(
                 "shr.u32 j,tid,{log}; and.b32 u,tid,{mask}; setp.lt.u32 mine,j,{all}; setp.ge.u32 plain,j,{value}; setp.eq.u32 q,j,{rows};
-mad.lo.u32 row,tile,{rows},j; min.u32 row,row,{heads}; mad.lo.u32 row,kv,{group},row; setp.ge.u32 p,j,{rows}; selp.u32 row,kv,row,p;
+mad.lo.u32 whose,tile,{rows},j; min.u32 whose,whose,{heads}; mad.lo.u32 whose,kv,{group},whose; setp.ge.u32 p,j,{rows}; selp.u32 whose,kv,whose,p;
 ld.param.u32 t0,[args+{q0}]; ld.param.u32 t1,[args+{k0}]; ld.param.u32 t2,[args+{v0}]; selp.b32 t0,t1,t0,q; selp.b32 t0,t2,t0,plain; mul.lo.u32 t0,t0,batch;
-ld.param.u32 t1,[args+{q1}]; ld.param.u32 t2,[args+{k1}]; selp.b32 t1,t2,t1,q; ld.param.u32 t2,[args+{v1}]; selp.b32 t1,t2,t1,plain; mad.lo.u32 t0,t1,row,t0; shl.b32 t1,u,4; add.u32 t0,t0,t1;
+ld.param.u32 t1,[args+{q1}]; ld.param.u32 t2,[args+{k1}]; selp.b32 t1,t2,t1,q; ld.param.u32 t2,[args+{v1}]; selp.b32 t1,t2,t1,plain; mad.lo.u32 t0,t1,whose,t0; shl.b32 t1,u,4; add.u32 t0,t0,t1;
 ld.param.u64 d64,[args+{qa}]; ld.param.u64 e64,[args+{ka}]; selp.b64 d64,e64,d64,q; ld.param.u64 e64,[args+{va}]; selp.b64 d64,e64,d64,plain; cvt.u64.u32 e64,t0; add.u64 d64,d64,e64;
 @mine ld.global.nc.v4.b32 {{c0,c1,c2,c3}},[d64];",
                 log = chunks.ilog2(),

@@ -129,7 +129,7 @@ impl Program {
             format_args!(
                 ".reg .pred p,q,l0,l1,n0,n1,v<4>,live,mine,plain,upper,high,r0,r1,here,stored;
 .reg .b32 tid,lane,warp,g,t,part,tile,kv,batch,begin,end,key0,place,ks,vs,ms,own,own1,zero,t0,t1,t2,j,u;
-.reg .b32 x<{all}>,qq<{q}>,mk<4>,hi<2>,lo<2>,a<4>,c<4>,w<4>,y<4>,row,at,newest,line;
+.reg .b32 x<{all}>,qq<{q}>,mk<4>,hi<2>,lo<2>,a<4>,c<4>,w<4>,y<4>,whose,at,newest,line;
 .reg .b16 h0,hz;
 .reg .f32 s<16>,o<{out}>,m<2>,l0f,l1f,top,fin,f,f0,f1,scale,d<8>,b<32>,sum,root,z,z2,zf,angle;
 .reg .f64 wide0,wide1,wide2;

@@ -1,12 +1,15 @@
 //! A chain that begins with attention: what `kernels/attention/several` makes is the row of the first product.
 
 use super::{Chained, PRODUCTS, STAGES, WORDS, words};
-use crate::core::Result;
+use crate::core::{Dtype, Result, Stream};
 use crate::kernels::DeviceView;
+use crate::kernels::quantized::quant::Format;
 use crate::vulkan::CommandEncoder;
+use crate::vulkan::hal::stream::StreamState;
 use crate::vulkan::kernels::attention::newest::Newest;
 use crate::vulkan::kernels::attention::several::{Args, Fronted, Program, fronted};
 use crate::vulkan::tune::attention::several::FRONT_LEFT;
+use crate::vulkan::tune::quantized::chain;
 
 /// Bytes of words: of the result, and of what parts leave, so many at most.
 pub(super) const BYTES: usize = WORDS + FRONT_LEFT as usize;
@@ -33,6 +36,12 @@ pub(super) fn placed(mut program: Program, args: &mut Args, words: (u64, u32)) -
     program
 }
 
+/// Whether a chain may have a product of one row, `k` long, by a matrix of `n` rows.
+pub fn leads(stream: Stream, format: Option<Format>, dtype: Dtype, [k, n]: [i64; 2]) -> bool {
+    let Ok(state) = StreamState::of(stream) else { return false };
+    state.device.warpgroups() && chain::leads(state.device.profile(), format, dtype, [k, n])
+}
+
 /// Holds back an attention as what a chain begins with, where there is such a kernel; whether there is.
 pub fn attention(
     enc: &mut CommandEncoder,
@@ -49,7 +58,7 @@ pub fn attention(
     let program = placed(program, &mut args, words);
     let mut chain = Chained::new(NONE, enc.device().profile().features.units, words);
     chain.front = Some(Front { program, args, made: dst.range(), words: (args.words, args.tag) });
-    chain.reads.extend_from_slice(&reads);
+    // Products may write over what it reads: each has all of the row before it writes, and that comes when all parts have read theirs.
     chain.writes.extend_from_slice(&writes);
     enc.take_turn()?;
     enc.hold(Box::new(chain), &reads, &writes)?;

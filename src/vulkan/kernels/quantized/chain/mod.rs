@@ -27,7 +27,7 @@ use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::quantized::Shape;
 use crate::vulkan::tune::quantized::chain::{
-    LONGEST, THREADS, VALUES, cut, slots, span, takes, takes_values, tiles,
+    LONGEST, THREADS, VALUES, cut, group, slots, span, takes, tiles,
 };
 use crate::vulkan::{CommandEncoder, Features};
 
@@ -333,14 +333,8 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     let device = enc.device();
     let p = device.profile();
     let lengths = [j.k, i64::from(j.norm.is_some())];
-    let group = match j.format {
-        Some(format) if takes(p, format, j.dtype, lengths) => format.group,
-        None if takes_values(p, j.dtype, lengths) => VALUES,
-        _ => return Ok(false),
-    };
-    if !device.warpgroups() {
-        return Ok(false);
-    }
+    let group = group(p, j.format, j.dtype, lengths).filter(|_| device.warpgroups());
+    let Some(group) = group else { return Ok(false) };
     let Some(stage) = stage(j, group, p.features.units) else { return Ok(false) };
     enc.describe(2.0 * j.rows() as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
     let alike = |c: &Chained| c.group == group || c.stages.is_empty();

@@ -61,7 +61,7 @@ impl Program {
             rows.seek(&mut o, "next", side);
             rows.pieces(&mut o, self.slots * rows.form.pieces - 1);
             self.next_slot(&mut o, &["cs", "fs", "rs", "rb", "rx0", "rx1", "rx2", "rx3"]);
-            rows.sum_up(&mut o, side, "");
+            rows.sum_up(&mut o, side);
         }
         rows.results(&mut o, "");
         self.next(&mut o);

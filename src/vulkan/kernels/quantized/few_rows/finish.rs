@@ -21,8 +21,8 @@ impl Program {
         (8 * self.form.tiles * UNIT / 2).div_ceil(32 * self.form.warps)
     }
 
-    /// Adds up what subgroups have: `y` from 4 * round + 2 * side on; `label` is this place's alone.
-    pub fn sum_up(&self, o: &mut String, side: u32, label: &str) {
+    /// Adds up what subgroups have: `y` from 4 * round + 2 * side on.
+    pub fn sum_up(&self, o: &mut String, side: u32) {
         let form = self.form;
         let all = form.sums();
         if form.buffers == 1 {
@@ -36,7 +36,7 @@ impl Program {
             put(
                 o,
                 format_args!(
-                    "@!mine{r} bra ADDED{label}{side}_{r};\nadd.u32 tmp,at{r},buffer; ld.shared.v2.f32 {{y{a},y{b}}},[tmp];"
+                    "@!mine{r} bra ADDED{side}_{r};\nadd.u32 tmp,at{r},buffer; ld.shared.v2.f32 {{y{a},y{b}}},[tmp];"
                 ),
             );
             for w in 1..form.warps {
@@ -52,7 +52,7 @@ impl Program {
                 self.part_at(o, r, side, "split");
                 put(o, format_args!("st.global.v2.f32 [da],{{y{a},y{b}}};"));
             }
-            put(o, format_args!("ADDED{label}{side}_{r}:"));
+            put(o, format_args!("ADDED{side}_{r}:"));
         }
         if form.buffers > 1 {
             put(o, format_args!("sub.u32 buffer,{all},buffer;"));

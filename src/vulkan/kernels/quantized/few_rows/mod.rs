@@ -4,7 +4,6 @@
 //! Vulkan's matrices are the twins (MLX_VK_DISABLE=qmm_few_rows).
 
 mod finish;
-mod held;
 pub(super) mod program;
 #[cfg(test)]
 mod tests;
@@ -27,13 +26,12 @@ use crate::vulkan::{CommandEncoder, Features};
 
 impl KernelKey for Program {
     fn name(&self) -> String {
-        let Form { tiles, pieces, warps, splits, held, .. } = self.form;
+        let Form { tiles, pieces, warps, splits, .. } = self.form;
         let after = self.after.map_or(String::new(), |f| format!("_{}", f.program.name()));
         let matrices = self.matrices();
         let before = if self.norm.is_some() { "norm_" } else { "" };
         format!(
-            "qmm_few_rows_{before}{warps}x{pieces}x{splits}{}_v{}_q4g64_bfloat16_{matrices}{after}",
-            if held { "_held" } else { "" },
+            "qmm_few_rows_{before}{warps}x{pieces}x{splits}_v{}_q4g64_bfloat16_{matrices}{after}",
             8 * tiles
         )
     }

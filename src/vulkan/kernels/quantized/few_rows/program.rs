@@ -26,8 +26,6 @@ pub struct Program {
     pub picked: bool,
 }
 
-/// Bits of codes at two places of half a word.
-pub(super) const DIGITS: [&str; 2] = ["0x000f000f", "0x00f000f0"];
 /// What codes are multiplied by as elements whose exponent is zero: low digits, and those four places up; and what undoes it.
 const UP: [u32; 2] = [0x6f80_6f80, 0x6d80_6d80];
 /// Bits of 2^-37, which both come to.
@@ -59,7 +57,7 @@ impl Program {
     }
 
     /// Whether every piece of every subgroup is there.
-    pub(super) fn exact(&self) -> bool {
+    fn exact(&self) -> bool {
         self.k == self.form.warps * self.form.pieces * self.form.splits * SPAN
     }
 
@@ -73,53 +71,33 @@ impl Program {
         self.seek(&mut o, "unit", 0);
         (0..self.form.pieces).for_each(|p| self.copy(&mut o, p));
         put(&mut o, format_args!("mov.pred first,have;"));
-        if self.form.held {
-            self.first_held(&mut o);
-        }
         for turn in 1..self.form.ahead {
             put(&mut o, format_args!("mad.lo.u32 next,lists,{},unit;", turn / self.sides()));
             self.fetch(&mut o, "next", turn % self.sides());
         }
         self.load_x(&mut o);
-        put(&mut o, format_args!("@!first bra {};\nUNIT:", self.ending()));
-        if self.form.held {
-            self.turns_held(&mut o);
-        } else {
-            self.before(&mut o);
-            (0..self.sides()).for_each(|side| self.step(&mut o, side));
-            self.behind(&mut o, "A");
-            self.go_on(&mut o);
+        put(
+            &mut o,
+            format_args!("@!first bra {};\nUNIT:", if self.form.splits > 1 { "JOIN" } else { "DONE" }),
+        );
+        if self.form.splits == 1 {
+            self.read_arrays(&mut o);
         }
-        put(&mut o, format_args!("@p bra UNIT;"));
+        for side in 0..self.sides() {
+            self.step(&mut o, side);
+        }
+        if self.form.splits == 1 {
+            self.results(&mut o, "A");
+        }
+        put(
+            &mut o,
+            format_args!("add.u32 unit,unit,lists; setp.lt.u32 p,unit,{};\n@p bra UNIT;", self.units()),
+        );
         if self.form.splits > 1 {
             self.join(&mut o);
         }
         o += "DONE:\nret;\n}\n";
         o
-    }
-
-    /// Where it goes on behind all units.
-    pub(super) fn ending(&self) -> &'static str {
-        if self.form.splits > 1 { "JOIN" } else { "DONE" }
-    }
-
-    /// What is read of the unit besides codes, where the results are made here.
-    pub(super) fn before(&self, o: &mut String) {
-        if self.form.splits == 1 {
-            self.read_arrays(o);
-        }
-    }
-
-    /// What becomes of the unit's sums; `label` is this place's alone.
-    pub(super) fn behind(&self, o: &mut String, label: &str) {
-        if self.form.splits == 1 {
-            self.results(o, label);
-        }
-    }
-
-    /// The next unit; `p` is whether there is one.
-    pub(super) fn go_on(&self, o: &mut String) {
-        put(o, format_args!("add.u32 unit,unit,lists; setp.lt.u32 p,unit,{};", self.units()));
     }
 
     /// Registers, and shared memory with room for `slots` units of one side.
@@ -137,7 +115,7 @@ impl Program {
 .reg .pred p,q,have,first,second,odd,high,one,two,there<{tiles}>,mine<{rounds}>;
 .reg .b32 tid,lane,warp,g,t,list,lists,split,rows,k0,unit,next,local,tmp,tmp2,cs,fs,rs,rb,ss,sr,co,fo,buffer,len,word,count;
 .reg .b32 rx<4>,x<{xs}>,bx<{bxs}>,sc<4>,bi<2>,c<4>,a<4>,size<{pieces}>,half<{pieces}>,v<{rounds}>,r<{rounds}>,at<{rounds}>;
-.reg .b32 ar<{arrays}>,h<8>,up<3>,nw<4>,pk,ho,hf,hb,hc<16>,hs<4>,hz<2>,keep<4>;
+.reg .b32 ar<{arrays}>,h<8>,up<3>,nw<4>,pk;
 .reg .f32 f<16>,root<{tiles}>,z,acc<{accs}>,tot<{accs}>,y<{ys}>,e<8>,sum<4>,w0,w1;
 .reg .b64 wp,fp,l,m,na,xa,wa,sa,ba,da;
 ld.param.u32 rows,[args+{at_rows}];
@@ -238,8 +216,9 @@ mad.lo.u32 at{r},v{r},{column},sr; mad.lo.u32 at{r},r{r},4,at{r};",
         }
     }
 
-    /// The codes, scales and biases of the matrix that has a unit, in `wp`, `fp` and `m`; `have` is whether there is one.
-    pub(super) fn parts_of(&self, o: &mut String, unit: &str, side: u32) {
+    /// Goes to where this thread copies from of a unit; `have` is whether there is one, which who picks matrices knows by itself.
+    pub fn seek(&self, o: &mut String, unit: &str, side: u32) {
+        let [codes, factors] = self.row_bytes();
         self.rows().matrix_of(o, unit);
         self.told(o, "wp", [0, side], "ahead");
         self.told(o, "fp", [1, side], "ahead");
@@ -247,12 +226,6 @@ mad.lo.u32 at{r},v{r},{column},sr; mad.lo.u32 at{r},r{r},4,at{r};",
         if !self.picked {
             put(o, format_args!("setp.lt.u32 have,{unit},{};", self.units()));
         }
-    }
-
-    /// Goes to where this thread copies from of a unit; `have` is whether there is one, which who picks matrices knows by itself.
-    pub fn seek(&self, o: &mut String, unit: &str, side: u32) {
-        let [codes, factors] = self.row_bytes();
-        self.parts_of(o, unit, side);
         put(
             o,
             format_args!(
@@ -510,7 +483,7 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
         put(o, format_args!("selp.b32 bx{to},h1,h0,high; selp.b32 bx{},0,h2,high;", to + 1));
     }
 
-    pub(super) fn multiply(o: &mut String, to: &str, right: [String; 2], add: [String; 4]) {
+    fn multiply(o: &mut String, to: &str, right: [String; 2], add: [String; 4]) {
         put(
             o,
             format_args!(
@@ -536,7 +509,7 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
             self.fetch(o, "next", turn % self.sides());
         }
         self.pieces(o, pieces - 1);
-        self.sum_up(o, side, "");
+        self.sum_up(o, side);
     }
 
     /// Multiplies the pieces of a side of a unit, behind which so many are on their way.
@@ -551,6 +524,7 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
 
     /// Multiplies a piece, in place of which comes that of the next rows.
     fn piece(&self, o: &mut String, p: u32) {
+        let tiles = self.form.tiles;
         let at = p * PIECE;
         put(
             o,
@@ -561,24 +535,19 @@ ld.shared.b32 bi0,[rb+{at}]; ld.shared.b32 bi1,[rb+{}];",
                 at + 64
             ),
         );
-        self.add_biases(o, p);
-        for i in 0..GROUPS {
-            Self::read_codes(o, i, at);
-            (0..4).for_each(|h| self.multiply_group(o, [p, i, h], DIGITS));
-            self.scale_group(o, i);
-        }
-        put(o, format_args!("bar.warp.sync -1;"));
-        self.copy(o, p);
-    }
-
-    /// Adds a piece's biases, times what the groups of x add up to.
-    pub(super) fn add_biases(&self, o: &mut String, p: u32) {
         put(o, format_args!("mov.b32 a0,bi0; mov.b32 a1,bi1; mov.b32 a2,bi0; mov.b32 a3,bi1;"));
-        for j in 0..self.form.tiles {
+        for j in 0..tiles {
             let b = 2 * (j * self.form.pieces + p);
             let right = [format!("bx{b}"), format!("bx{}", b + 1)];
             Self::multiply(o, &four("tot", 4 * j).join(","), right, four("tot", 4 * j));
         }
+        for i in 0..GROUPS {
+            Self::read_codes(o, i, at);
+            (0..4).for_each(|h| self.multiply_group(o, p, i, h));
+            self.scale_group(o, i);
+        }
+        put(o, format_args!("bar.warp.sync -1;"));
+        self.copy(o, p);
     }
 
     /// Reads a thread's words of a group of both of its rows.
@@ -593,7 +562,7 @@ ld.shared.b32 bi0,[rb+{at}]; ld.shared.b32 bi1,[rb+{}];",
     }
 
     /// Multiplies a quarter of a group of a piece: codes two at a time, at two places of half a word each.
-    pub(super) fn multiply_group(&self, o: &mut String, [p, i, h]: [u32; 3], [down, up]: [&str; 2]) {
+    fn multiply_group(&self, o: &mut String, p: u32, i: u32, h: u32) {
         let (low, high) = (h / 2, h / 2 + 2);
         if h % 2 == 1 {
             put(o, format_args!("shr.u32 c{low},c{low},8; shr.u32 c{high},c{high},8;"));
@@ -601,7 +570,7 @@ ld.shared.b32 bi0,[rb+{at}]; ld.shared.b32 bi1,[rb+{}];",
         put(
             o,
             format_args!(
-                "and.b32 a0,c{low},{down}; and.b32 a1,c{high},{down}; and.b32 a2,c{low},{up}; and.b32 a3,c{high},{up};"
+                "and.b32 a0,c{low},0x000f000f; and.b32 a1,c{high},0x000f000f; and.b32 a2,c{low},0x00f000f0; and.b32 a3,c{high},0x00f000f0;"
             ),
         );
         for j in 0..self.form.tiles {
@@ -614,7 +583,7 @@ ld.shared.b32 bi0,[rb+{at}]; ld.shared.b32 bi1,[rb+{}];",
     }
 
     /// Adds the sums of a group times their scales.
-    pub(super) fn scale_group(&self, o: &mut String, i: u32) {
+    fn scale_group(&self, o: &mut String, i: u32) {
         for row in 0..2 {
             let word = 2 * row + i / 2;
             match i % 2 {
@@ -629,6 +598,6 @@ ld.shared.b32 bi0,[rb+{at}]; ld.shared.b32 bi1,[rb+{}];",
 }
 
 /// Names of four registers.
-pub(super) fn four(name: &str, first: u32) -> [String; 4] {
+fn four(name: &str, first: u32) -> [String; 4] {
     [0, 1, 2, 3].map(|e| format!("{name}{}", first + e))
 }

@@ -17,7 +17,7 @@ use crate::vulkan::kernels::quantized::trial::{
 };
 use crate::vulkan::kernels::tests::ptx::Program as Reader;
 use crate::vulkan::tune::fusion::row_product;
-use crate::vulkan::tune::quantized::few_rows::{Form, possible};
+use crate::vulkan::tune::quantized::few_rows::possible;
 use crate::vulkan::tune::tests::devices;
 
 #[test]
@@ -56,9 +56,6 @@ fn texts_are_whole() {
                 {
                     let program = Program { form, k: k as u32, lengths, norm, after, picked: false };
                     whole(&program.text(), &form);
-                    if form.pieces == 1 {
-                        whole(&Program { form: Form { held: true, ..form }, ..program }.text(), &form);
-                    }
                 }
             }
         }
@@ -94,10 +91,8 @@ fn texts_compute_what_products_are() {
     let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
     let mut p = devices::h200();
     p.features.ptx = true;
-    let sizes = [(3, 256, 2), (8, 768, 2), (13, 1280, 1), (20, 512, 2), (5, 4608, 2)];
-    for ((m, k, groups), held) in sizes.into_iter().flat_map(|s| [(s, false), (s, true)]) {
+    for (m, k, groups) in [(3, 256, 2), (8, 768, 2), (13, 1280, 1), (20, 512, 2), (5, 4608, 2)] {
         let form = possible(&p, &row_product(format, Dtype::BF16, [m, k, 64])).unwrap();
-        let form = Form { held: held && form.pieces == 1 && form.tiles <= 2, ..form };
         let (m, k) = (m as usize, k as usize);
         for (lengths, after) in
             [([48, 0, 0], Some(added())), ([16, 32, 16], None), ([32, 32, 0], Some(gated()))]
