@@ -107,6 +107,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::norm::SOFTMAX_PARTS,
     &norm::softmax::SOFTMAX_REGISTERS,
     &norm::NORM_REGISTERS,
+    &tune::norm::NORM_FEW,
     &reduce::REDUCE_ROW,
     &reduce::REDUCE_COLUMN,
     &tune::reduce::REDUCE_SPLIT,
@@ -139,6 +140,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &memory::crossing::STAGED_COPY,
     &memory::between::SHARED_COPY,
     &hal::recorder::BATCH_KEEP,
+    &hal::progress::OVERLAP,
     &memory::transfer::COPY_QUEUE,
 ];
 

@@ -1,6 +1,7 @@
 //! The runtime on whichever adapter is there; without one the tests say so and return.
 
 mod held;
+mod progress;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 

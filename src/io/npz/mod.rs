@@ -1,6 +1,5 @@
-//! npz: a zip archive of npy files. Names of members are keys and nothing else; no path is ever made of them.
-//! A member is unpacked, and its checksum verified, when its array is evaluated, and never beyond the size
-//! that its npy header declares.
+//! npz: a zip archive of npy files. Names of members are keys and nothing else; no path is ever made of them. A member is unpacked, and
+//! its checksum verified, when its array is evaluated, and never beyond the size that its npy header declares.
 
 mod write;
 

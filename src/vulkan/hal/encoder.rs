@@ -6,6 +6,7 @@ use std::sync::{Arc, MutexGuard};
 
 use super::device::Device;
 use super::held::{Chain, Held};
+use super::progress::Early;
 use super::recorder::touched;
 use super::stream::{Point, StreamState};
 use crate::bail;
@@ -30,6 +31,8 @@ pub(crate) struct OpState {
     touched: Vec<(Arc<dyn DeviceBlock>, bool)>,
     /// Words of chains, and the last tag in them.
     words: Option<(Arc<dyn DeviceBlock>, u32)>,
+    /// The number of the stream's progress.
+    progress: Option<Arc<dyn DeviceBlock>>,
     /// A command of it was recorded.
     begun: bool,
 }
@@ -191,6 +194,38 @@ impl CommandEncoder {
         Ok(address)
     }
 
+    /// The number of the stream's progress.
+    fn progress(&mut self) -> Result<u64> {
+        let number = self.state.lock_rec().progress.number;
+        let block = match self.op.progress.take().filter(|_| number != 0) {
+            Some(block) => block,
+            None => self.zeros(4, &Fill { once: true })?,
+        };
+        self.op.progress = Some(block.clone());
+        let address = self.note_write(block)?;
+        if number != address {
+            let mut r = self.state.lock_rec();
+            r.progress.anew(address);
+            // The next command comes behind its zero.
+            r.hazards.touch_all();
+        }
+        Ok(address)
+    }
+
+    /// Runs a kernel in PTX as [`CommandEncoder::dispatch`] does, while the commands before it end: it waits for them by itself before it
+    /// reads ranges that begin at `late` or writes anything. Its program is told [`BYTES`](super::progress::BYTES) more.
+    pub(in crate::vulkan) fn dispatch_early(
+        &mut self,
+        pipeline: &Arc<Pipeline>,
+        push: &[u8],
+        groups: [u32; 3],
+        [reads, writes]: [&[(u64, u64)]; 2],
+        late: &[u64],
+    ) -> Result<()> {
+        let number = self.progress()?;
+        self.run(pipeline, push, groups, [reads, writes], Some(&Early { number, late }))
+    }
+
     /// Runs a kernel over `groups` workgroups. `reads` and `writes` are the exact byte ranges (address,
     /// length) it touches, parameters excepted: a barrier is recorded where they meet earlier ones.
     pub fn dispatch(
@@ -200,6 +235,17 @@ impl CommandEncoder {
         groups: [u32; 3],
         reads: &[(u64, u64)],
         writes: &[(u64, u64)],
+    ) -> Result<()> {
+        self.run(pipeline, push, groups, [reads, writes], None)
+    }
+
+    fn run(
+        &mut self,
+        pipeline: &Arc<Pipeline>,
+        push: &[u8],
+        groups: [u32; 3],
+        [reads, writes]: [&[(u64, u64)]; 2],
+        early: Option<&Early<'_>>,
     ) -> Result<()> {
         if groups.contains(&0) {
             return Ok(());
@@ -232,7 +278,7 @@ impl CommandEncoder {
         self.op.begun = true;
         let work = self.work.take();
         // SAFETY: the caller vouches for the addresses in `push`.
-        unsafe { r.command(self.state, (pipeline, push, groups), [reads, writes], work)? };
+        unsafe { r.command(self.state, (pipeline, push, groups), [reads, writes], early, work)? };
         r.count(self.state, touched(reads, writes))
     }
 
@@ -244,7 +290,9 @@ impl CommandEncoder {
         writes: &[(u64, u64)],
     ) -> Result<()> {
         self.op.begun = true;
-        let held = Held { chain, reads: reads.into(), writes: writes.into(), work: self.work.take() };
+        let number = self.progress()?;
+        let (reads, writes) = (reads.into(), writes.into());
+        let held = Held { chain, reads, writes, number, work: self.work.take() };
         self.state.lock_rec().hold(self.state, held)
     }
 

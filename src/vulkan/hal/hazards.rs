@@ -2,7 +2,7 @@
 //! whether a barrier is due; ranges are exact, so independent kernels run side by side.
 
 /// More ranges than this cost more to search than the barrier that forgets them.
-const CAP: usize = 64;
+const CAP: usize = 128;
 
 /// A set of byte ranges, kept as two arrays so that the search vectorises.
 struct Ranges {
@@ -43,61 +43,130 @@ impl Ranges {
     }
 }
 
-/// Unsynchronised accesses of the commands since the last barrier.
-pub struct Hazards {
+/// Accesses of some commands.
+struct Accesses {
     reads: Ranges,
     writes: Ranges,
 }
 
-impl Default for Hazards {
-    fn default() -> Self {
-        Hazards { reads: Ranges::new(), writes: Ranges::new() }
+impl Accesses {
+    const fn new() -> Accesses {
+        Accesses { reads: Ranges::new(), writes: Ranges::new() }
     }
-}
 
-impl Hazards {
-    /// Forgets everything: a barrier over all memory was recorded.
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         self.reads.len = 0;
         self.writes.len = 0;
     }
 
-    /// All memory counts as touched: the next command comes behind a barrier.
-    pub fn touch_all(&mut self) {
-        self.clear();
-        self.writes.add(0, u64::MAX);
-    }
-
-    /// Notes a command's accesses, (address, length) each. True: a barrier must come before it, and the
-    /// notes now hold this command alone. Overlaps within one command are its own affair.
-    pub fn visit(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
-        let meets = self.conflicts(reads, writes);
-        if meets {
-            self.clear();
-        }
-        if self.note(reads, writes) {
-            return meets;
-        }
-        // The notes are full. Start anew behind a barrier; a command with more ranges than fit marks all
-        // memory as touched.
-        self.clear();
-        if !self.note(reads, writes) {
-            self.touch_all();
-        }
-        true
-    }
-
     fn conflicts(&self, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
-        let end = |(a, n): (u64, u64)| a.saturating_add(n);
-        reads.iter().any(|&r| r.1 > 0 && self.writes.overlaps(r.0, end(r)))
-            || writes
-                .iter()
-                .any(|&w| w.1 > 0 && (self.writes.overlaps(w.0, end(w)) || self.reads.overlaps(w.0, end(w))))
+        reads.iter().any(|&r| self.written(r)) || writes.iter().any(|&w| self.touched(w))
+    }
+
+    fn written(&self, r: (u64, u64)) -> bool {
+        r.1 > 0 && self.writes.overlaps(r.0, r.0.saturating_add(r.1))
+    }
+
+    fn touched(&self, w: (u64, u64)) -> bool {
+        self.written(w) || (w.1 > 0 && self.reads.overlaps(w.0, w.0.saturating_add(w.1)))
     }
 
     fn note(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
         let add = |set: &mut Ranges, &(a, n): &(u64, u64)| n == 0 || set.add(a, a.saturating_add(n));
         reads.iter().all(|r| add(&mut self.reads, r)) && writes.iter().all(|w| add(&mut self.writes, w))
+    }
+}
+
+/// Unsynchronised accesses of the commands since the last barrier.
+pub struct Hazards {
+    all: Accesses,
+    /// Those of commands that nobody can wait for but by a barrier.
+    loose: Accesses,
+}
+
+impl Default for Hazards {
+    fn default() -> Self {
+        Hazards { all: Accesses::new(), loose: Accesses::new() }
+    }
+}
+
+/// How a command that waits by itself comes behind others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// It has nothing to do with them: nobody waits.
+    Beside,
+    /// It is the first one since a barrier.
+    First,
+    /// A barrier must come before it.
+    Barrier,
+    /// It waits for all of them that can be waited for.
+    Waits,
+}
+
+impl Hazards {
+    /// Forgets everything: a barrier over all memory was recorded.
+    pub fn clear(&mut self) {
+        self.all.clear();
+        self.loose.clear();
+    }
+
+    /// All memory counts as touched: the next command comes behind a barrier.
+    pub fn touch_all(&mut self) {
+        self.clear();
+        self.all.writes.add(0, u64::MAX);
+        self.loose.writes.add(0, u64::MAX);
+    }
+
+    /// Notes a command's accesses, (address, length) each. True: a barrier must come before it, and the
+    /// notes now hold this command alone. Overlaps within one command are its own affair.
+    pub fn visit(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> bool {
+        let meets = self.all.conflicts(reads, writes);
+        if meets {
+            self.clear();
+        }
+        if self.note(reads, writes, true) {
+            return meets;
+        }
+        // The notes are full. Start anew behind a barrier.
+        self.anew(reads, writes, true);
+        true
+    }
+
+    /// The same for a command that waits for others by itself before it reads what begins at `late` or writes anything; all that wait so
+    /// have ended when it has.
+    pub fn visit_early(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)], late: &[u64]) -> Order {
+        let early = |r: &&(u64, u64)| !late.contains(&r.0);
+        let order = if self.all.reads.len + self.all.writes.len == 0 {
+            Order::First
+        } else if !self.all.conflicts(reads, writes) {
+            Order::Beside
+        } else if self.loose.conflicts(reads, writes)
+            || reads.iter().filter(early).any(|&r| self.all.written(r))
+        {
+            Order::Barrier
+        } else {
+            Order::Waits
+        };
+        if order == Order::Barrier {
+            self.clear();
+        }
+        if self.note(reads, writes, order == Order::Beside) {
+            return order;
+        }
+        self.anew(reads, writes, false);
+        Order::Barrier
+    }
+
+    /// Notes one command alone; one with more ranges than fit marks all memory as touched.
+    fn anew(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)], loose: bool) {
+        self.clear();
+        if !self.note(reads, writes, loose) {
+            self.touch_all();
+        }
+    }
+
+    fn note(&mut self, reads: &[(u64, u64)], writes: &[(u64, u64)], loose: bool) -> bool {
+        self.all.note(reads, writes) && (!loose || self.loose.note(reads, writes))
     }
 }
 
@@ -169,5 +238,22 @@ mod tests {
             }
             seen.extend([(r.0, r.1, false), (w.0, w.1, true)]);
         }
+    }
+
+    #[test]
+    fn who_waits_by_itself_needs_no_barrier_behind_others_that_can_be_waited_for() {
+        let mut h = Hazards::default();
+        let (weights, x, y, z) = ((1000, 100), (0, 10), (20, 10), (40, 10));
+        assert_eq!(h.visit_early(&[weights, x], &[y], &[x.0]), Order::First);
+        assert_eq!(h.visit_early(&[weights, y], &[z], &[y.0]), Order::Waits);
+        assert_eq!(h.visit_early(&[weights, (60, 10)], &[(80, 10)], &[60]), Order::Beside);
+        // Of a command beside others nobody knows when it has ended.
+        assert_eq!(h.visit_early(&[weights, (80, 10)], &[(90, 5)], &[80]), Order::Barrier);
+        assert_eq!(h.visit_early(&[weights, (90, 5)], &[x], &[90]), Order::Waits);
+        // Weights that were just written, and arrays that a shader makes.
+        assert_eq!(h.visit_early(&[(90, 5), x], &[z], &[x.0]), Order::Barrier);
+        assert!(!h.visit(&[weights], &[(200, 10)]));
+        assert_eq!(h.visit_early(&[weights, z, (200, 10)], &[x], &[z.0, 200]), Order::Barrier);
+        assert!(h.visit(&[x], &[(300, 10)]), "a shader behind it");
     }
 }

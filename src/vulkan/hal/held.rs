@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::deferred;
 use super::device::Device;
+use super::progress::Early;
 use super::recorder::{Recorder, touched};
 use super::stream::{Point, StreamState};
 use crate::core::Result;
@@ -18,6 +19,8 @@ pub(in crate::vulkan) struct Launch {
     pub pipeline: Arc<Pipeline>,
     pub push: SmallVec<[u8; 256]>,
     pub groups: [u32; 3],
+    /// Of a kernel that may begin early (see `progress`), where those ranges begin that it reads behind its wait only.
+    pub late: Option<SmallVec<[u64; 16]>>,
 }
 
 /// Commands that one kernel may run, one behind the other. Its workgroups wait for each other: the device has room for all at once.
@@ -36,6 +39,8 @@ pub(super) struct Held {
     /// All that the commands touch.
     pub reads: SmallVec<[(u64, u64); 16]>,
     pub writes: SmallVec<[(u64, u64); 6]>,
+    /// The number of the stream's progress.
+    pub number: u64,
     pub work: Option<Work>,
 }
 
@@ -79,10 +84,11 @@ impl Recorder {
     /// Those who read what the batch writes get them too.
     pub(super) fn close(&mut self, state: &'static StreamState) -> Result<()> {
         let Some(held) = self.held.take() else { return Ok(()) };
-        let recorded = held.chain.launch(state.device).and_then(|Launch { pipeline, push, groups }| {
+        let recorded = held.chain.launch(state.device).and_then(|Launch { pipeline, push, groups, late }| {
             let touched = [&held.reads[..], &held.writes[..]];
             // SAFETY: whoever held it vouched for its addresses.
-            unsafe { self.command(state, (&pipeline, &push, groups), touched, held.work) }
+            let early = late.as_deref().map(|late| Early { number: held.number, late });
+            unsafe { self.command(state, (&pipeline, &push, groups), touched, early.as_ref(), held.work) }
         });
         recorded.inspect_err(|e| deferred::fail(Point { stream: state, value: state.open_value() }, e, true))
     }

@@ -16,6 +16,7 @@ pub(super) mod held;
 pub(super) mod nv;
 pub mod overseers;
 pub(super) mod probe;
+pub(super) mod progress;
 pub(super) mod reclaim;
 pub(super) mod recorder;
 pub(super) mod stream;

@@ -18,6 +18,7 @@ use super::fault::pass;
 use super::gate::Driver;
 use super::hazards::Hazards;
 use super::held::Held;
+use super::progress::Progress;
 use super::stream::{Point, StreamState};
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::core::fault::Site;
@@ -25,7 +26,7 @@ use crate::core::fork::Made;
 use crate::core::{Error, Result, trace};
 use crate::vulkan::memory::Region;
 use crate::vulkan::report::compile_only;
-use crate::vulkan::report::profile::{self, Command, Work};
+use crate::vulkan::report::profile::{self, Command};
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::native::Handle;
 use crate::vulkan::shader::pipeline::Pipeline;
@@ -129,7 +130,8 @@ pub(crate) struct Recorder {
     inflight: VecDeque<Sent>,
     /// Buffers of batches that the driver did not take.
     spare: Vec<Cmd>,
-    hazards: Hazards,
+    pub(super) hazards: Hazards,
+    pub(super) progress: Progress,
     ops: u32,
     op_limit: u32,
     pub(super) bytes: u64,
@@ -293,33 +295,9 @@ impl Recorder {
         }
     }
 
-    /// Records a command: a barrier where it is due, and the dispatch.
-    ///
-    /// # Safety
-    /// The addresses in `push` must be valid, and a batch be open.
-    pub(super) unsafe fn command(
-        &mut self,
-        state: &'static StreamState,
-        (pipeline, push, groups): (&Arc<Pipeline>, &[u8], [u32; 3]),
-        [reads, writes]: [&[(u64, u64)]; 2],
-        work: Option<Work>,
-    ) -> Result<()> {
-        let Some(cmd) = self.open.as_ref().map(|o| o.cmd.raw) else { return Ok(()) };
-        let handle = self.handle(state, pipeline)?;
-        let due = self.barrier_due(state, reads, writes);
-        if due {
-            self.barrier(state, false);
-        }
-        let timed = self.before(state, cmd, due);
-        // SAFETY: by the caller.
-        unsafe { self.dispatch(state, handle, pipeline, push, groups) };
-        pipeline.hits.fetch_add(1, Ordering::Relaxed);
-        if timed {
-            let bytes = touched(reads, writes);
-            let kernel = Some(pipeline.clone());
-            self.after(cmd, Command { kernel, copy: "", work, bytes, barrier: due, op: None });
-        }
-        Ok(())
+    /// The command buffer of the open batch.
+    pub(super) fn open(&self) -> Option<vk::CommandBuffer> {
+        self.open.as_ref().map(|o| o.cmd.raw)
     }
 
     /// While a profile runs, times the command that comes next; whether that is so.
@@ -519,6 +497,7 @@ impl Recorder {
         self.spare.push(cmd);
         self.profile = None;
         self.hazards.touch_all();
+        self.progress.number = 0;
         (self.transfer_dirty, self.transfer_synced) = (true, false);
         error
     }

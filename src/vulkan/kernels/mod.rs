@@ -11,6 +11,7 @@ pub mod index;
 pub mod matmul;
 pub(super) mod measure;
 pub mod norm;
+pub(super) mod progress;
 pub mod quantized;
 pub mod random;
 pub mod reduce;

@@ -45,7 +45,12 @@ impl Chain for Times {
         }
         let numbers = u64::from(self.n) | u64::from(self.times) << 32;
         let push = self.told.into_iter().chain([numbers]).flat_map(u64::to_ne_bytes).collect();
-        Ok(Launch { pipeline: device.pipeline(&TimesKey)?, push, groups: [self.n.div_ceil(64), 1, 1] })
+        Ok(Launch {
+            pipeline: device.pipeline(&TimesKey)?,
+            push,
+            groups: [self.n.div_ceil(64), 1, 1],
+            late: None,
+        })
     }
 
     fn any(&mut self) -> &mut dyn std::any::Any {

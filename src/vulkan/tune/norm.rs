@@ -1,6 +1,7 @@
 //! How a row that is normalised is shared by lanes. Pure; called by the hosts of `norm`, `softmax` and `rope_rows`.
 
 use super::profile::Profile;
+use crate::core::Dtype;
 use crate::core::env::KernelVariant;
 
 /// Elements of a row that a lane holds in registers, at most: eight vectors of float32.
@@ -18,6 +19,27 @@ pub fn registers(steps: u64, vector: u64, group: u32) -> (u32, u32) {
     let lanes = if steps <= SUBGROUP * most { lanes.min(SUBGROUP) } else { lanes };
     let held = steps.div_ceil(lanes);
     (lanes as u32, if held <= most { held.next_power_of_two() as u32 } else { 0 })
+}
+
+pub static NORM_FEW: KernelVariant = KernelVariant::new(
+    "norm_few",
+    "the shader, for RMS normalisation of few rows of bfloat16 on GPUs that take PTX",
+);
+
+/// Threads of a row of those, rows that there are at most, and the most pieces of 16 bytes of a thread.
+pub const FEW_THREADS: u32 = 256;
+/// See [`FEW_THREADS`].
+const FEW_ROWS: u64 = 64;
+/// See [`FEW_THREADS`].
+const FEW_PIECES: u64 = 4;
+
+/// Pieces of a thread where so many rows of length `n`, so many bytes apart, have such a kernel.
+pub fn few(p: &Profile, dtype: Dtype, [rows, n, step]: [u64; 3]) -> Option<u32> {
+    let pieces = n.div_ceil(8 * u64::from(FEW_THREADS));
+    let fits = n % 8 == 0 && (1..=FEW_PIECES).contains(&pieces) && step <= u32::MAX.into();
+    let taken = p.features.ptx && dtype == Dtype::BF16 && rows <= FEW_ROWS && !NORM_FEW.disabled();
+    // FITS: at most four.
+    (fits && taken).then_some(pieces as u32)
 }
 
 /// Vectors of 16 bytes that a lane of a large workgroup holds as they are.

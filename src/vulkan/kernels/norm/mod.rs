@@ -1,6 +1,7 @@
 //! Host side of shaders/norm/norm.comp: RMS and layer normalisation of the last axis, accumulated in float32. Rows of
 //! up to 32 elements a lane stay in registers; longer ones are walked again.
 
+mod few;
 pub mod softmax;
 
 use super::elem::{
@@ -110,6 +111,12 @@ pub fn norm(
     let kept = collapse(lead.iter().copied().zip(src.strides.iter().copied()));
     let even = |v: Option<&DeviceView>| v.is_none_or(|v| v.strides[0] == 1 && v.ptr.is_multiple_of(16));
     let wide = wide_rows(src) && dst.ptr.is_multiple_of(16) && even(weight) && even(bias);
+    if let (Some(weight), true, [] | [_]) = (weight, wide && !centred && bias.is_none(), &kept[..]) {
+        let apart = kept.first().map_or(n, |k| k.1);
+        if apart >= 0 && few::rms_norm(enc, src, weight, eps, dst, [rows, n as u64, 2 * apart as u64])? {
+            return Ok(());
+        }
+    }
     let vector = if wide { 16 / size as u64 } else { 1 };
     let (lanes, vectors) = registers(n as u64 / vector, vector);
     let largest = enc.device().features().max_workgroup_invocations.clamp(WG, 1024);

@@ -113,6 +113,11 @@ impl<'a> Joined<'a> {
         }
     }
 
+    /// Where what others may just have made begins, or is written.
+    pub(super) fn late(&self) -> SmallVec<[u64; 8]> {
+        self.results.iter().copied().chain([self.x]).collect()
+    }
+
     /// Results of all products.
     pub(super) fn rows(&self) -> i64 {
         self.matrices.iter().map(|m| m.rows).sum()

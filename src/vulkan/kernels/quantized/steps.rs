@@ -156,7 +156,7 @@ pub fn store_pair(o: &mut String, steps: &[Step], arrays: u32, sides: &[u32]) {
         put(
             o,
             format_args!(
-                "ld.param.u64 l,[args+{}]; add.u64 l,l,m; ld.global.b32 ar{a},[l];",
+                "ld.param.u64 l,[args+{}]; add.u64 l,l,m; ld.global.cg.b32 ar{a},[l];",
                 place(3, a + 1)
             ),
         );

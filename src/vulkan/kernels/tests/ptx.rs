@@ -499,6 +499,8 @@ impl Program {
 
     /// The same of groups in three axes.
     pub fn run_grid(&self, memory: &mut Memory, params: &[u8], grid: [usize; 3]) {
+        // Behind them what texts are told of progress.
+        let params = &[params, &[0; 16]].concat();
         let mut noise = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {
             noise = noise.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

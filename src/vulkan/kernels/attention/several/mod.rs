@@ -161,6 +161,7 @@ pub(super) fn attention(
     STATS.attention(0, 1, n, u64::from(program.parts));
     let pipeline = enc.device().pipeline(&program)?;
     let grid = [program.parts * program.tiles, kv as u32, batch as u32];
-    enc.dispatch(&pipeline, args.bytes(), grid, &reads, &written)?;
+    let late: SmallVec<[u64; 12]> = reads.iter().map(|r| r.0).collect();
+    enc.dispatch_early(&pipeline, args.bytes(), grid, [&reads, &written], &late)?;
     Ok(true)
 }

@@ -39,7 +39,7 @@ mad.lo.u32 whose,tile,{rows},j; min.u32 whose,whose,{heads}; mad.lo.u32 whose,kv
 ld.param.u32 t0,[args+{q0}]; ld.param.u32 t1,[args+{k0}]; ld.param.u32 t2,[args+{v0}]; selp.b32 t0,t1,t0,q; selp.b32 t0,t2,t0,plain; mul.lo.u32 t0,t0,batch;
 ld.param.u32 t1,[args+{q1}]; ld.param.u32 t2,[args+{k1}]; selp.b32 t1,t2,t1,q; ld.param.u32 t2,[args+{v1}]; selp.b32 t1,t2,t1,plain; mad.lo.u32 t0,t1,whose,t0; shl.b32 t1,u,4; add.u32 t0,t0,t1;
 ld.param.u64 d64,[args+{qa}]; ld.param.u64 e64,[args+{ka}]; selp.b64 d64,e64,d64,q; ld.param.u64 e64,[args+{va}]; selp.b64 d64,e64,d64,plain; cvt.u64.u32 e64,t0; add.u64 d64,d64,e64;
-@mine ld.global.nc.v4.b32 {{c0,c1,c2,c3}},[d64];",
+@mine ld.global.cg.v4.b32 {{c0,c1,c2,c3}},[d64];",
                 log = chunks.ilog2(),
                 mask = chunks - 1,
                 rows = self.rows,

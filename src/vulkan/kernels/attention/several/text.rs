@@ -6,6 +6,7 @@ use super::args::{Args, place};
 use crate::core::Dtype;
 use crate::vulkan::kernels::attention::Mask;
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, pair, put};
+use crate::vulkan::kernels::progress;
 use crate::vulkan::tune::attention::several::{KEYS, THREADS, TOGETHER, WARPS};
 
 /// One kernel; elements are bfloat16.
@@ -108,18 +109,21 @@ impl Program {
     }
 
     pub fn text(self) -> String {
-        let mut o = head("sm_90", size_of::<Args>(), [THREADS, TOGETHER]);
+        let mut o = head("sm_90", progress::told::<Args>(), [THREADS, TOGETHER]);
         for (piece, bytes) in self.pieces() {
             put(&mut o, format_args!(".shared .align 16 .b8 {piece}[{bytes}];"));
         }
         self.registers(&mut o);
+        progress::workgroup_waits(&mut o, size_of::<Args>());
         self.begin(&mut o);
         self.ready(&mut o);
         self.walk(&mut o);
         self.leave(&mut o);
         self.gather(&mut o);
         self.result(&mut o);
-        put(&mut o, format_args!("DONE:\nret;\n}}"));
+        put(&mut o, format_args!("DONE:"));
+        progress::ends(&mut o, size_of::<Args>());
+        put(&mut o, format_args!("ret;\n}}"));
         o
     }
 

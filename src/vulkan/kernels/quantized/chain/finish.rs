@@ -46,7 +46,7 @@ ld.relaxed.gpu.global.b64 o0,[d]; mov.b64 {{t0,t2}},o0; setp.ne.u32 q,t2,tag;
 and.b32 t2,res,1; shl.b32 t2,t2,4; shr.u32 t0,t0,t2; cvt.u16.u32 r{k},t0;
 bra NOARRAY{k};
 PLAIN{k}:
-mad.wide.u32 d,res,2,d; ld.global.b16 r{k},[d];
+mad.wide.u32 d,res,2,d; ld.global.cg.b16 r{k},[d];
 NOARRAY{k}:",
                     place!(results) + 8 * (k + 1),
                     place!(array_tags) + 4 * k,
@@ -149,7 +149,7 @@ ld.global.b32 x0,[o4]; shr.u32 t0,t2,{group}; shl.b32 t0,t0,1; cvt.u64.u32 wide,
             widen(Dtype::BF16, o, to, "h0");
         }
         for i in 0..4 {
-            put(o, format_args!("ld.global.b32 x1,[d]; add.u64 d,d,o7;"));
+            put(o, format_args!("ld.global.cg.b32 x1,[d]; add.u64 d,d,o7;"));
             pair(o, Dtype::BF16, ["v0", "v1"], "x1", "t0");
             for (e, x) in [(2 * i, "v0"), (2 * i + 1, "v1")] {
                 put(

@@ -60,6 +60,7 @@ pub fn attention(
     chain.front = Some(Front { program, args, made: dst.range(), words: (args.words, args.tag) });
     // Products may write over what it reads: each has all of the row before it writes, and that comes when all parts have read theirs.
     chain.writes.extend_from_slice(&writes);
+    chain.late.extend(reads.iter().map(|r| r.0));
     enc.take_turn()?;
     enc.hold(Box::new(chain), &reads, &writes)?;
     Ok(true)

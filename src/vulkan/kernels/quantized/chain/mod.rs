@@ -162,6 +162,8 @@ struct Chained {
     words: (u64, u32),
     reads: SmallVec<[Range; 32]>,
     writes: SmallVec<[Range; 8]>,
+    /// Where what others may just have made begins: rows, arrays, and what attention reads.
+    late: SmallVec<[u64; 16]>,
 }
 
 impl Chained {
@@ -176,6 +178,7 @@ impl Chained {
             words,
             reads: SmallVec::new(),
             writes: SmallVec::new(),
+            late: SmallVec::new(),
         }
     }
 
@@ -218,6 +221,7 @@ impl Chained {
         let alone = j.after.is_some() || j.matrices.len() == 1;
         self.made.push(if alone { 2 * j.matrices[0].rows as u64 } else { 0 });
         self.stages.push(stage);
+        self.late.extend(j.late());
         self.reads.extend_from_slice(reads);
         self.writes.extend_from_slice(writes);
     }
@@ -276,7 +280,8 @@ impl Chain for Chained {
     fn launch(&self, device: &'static Device) -> Result<Launch> {
         let (key, args) = self.program();
         let pipeline = device.pipeline(&key)?;
-        Ok(Launch { pipeline, push: self.told(&args), groups: [self.workgroups, 1, 1] })
+        let (push, late) = (self.told(&args), Some(self.late.clone()));
+        Ok(Launch { pipeline, push, groups: [self.workgroups, 1, 1], late })
     }
 
     fn any(&mut self) -> &mut dyn Any {

@@ -106,7 +106,10 @@ add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t
             (4 * i..4 * i + 4).for_each(|r| put(o, format_args!("mov.u32 x{r},zero;")));
             put(
                 o,
-                format_args!("@l{i} ld.global.v4.b32 {{x{a},x{b},x{c},x{e}}},[wide+{}];", 16 * THREADS * i),
+                format_args!(
+                    "@l{i} ld.global.cg.v4.b32 {{x{a},x{b},x{c},x{e}}},[wide+{}];",
+                    16 * THREADS * i
+                ),
             );
         }
         put(o, format_args!("bra LOADED;\nTAGGED:\nmad.wide.u32 wide,tid,32,d;\nPOLL:"));

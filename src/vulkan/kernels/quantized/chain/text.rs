@@ -8,6 +8,7 @@ use std::mem::offset_of;
 use super::{Args, Stage, place};
 use crate::vulkan::kernels::attention::several::{Args as FrontArgs, Program as Front};
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, put};
+use crate::vulkan::kernels::progress;
 use crate::vulkan::tune::quantized::chain::{self, BATCHES, LONGEST, THREADS, TILE, VALUES, WARPS, slots};
 
 /// One kernel: rows of bfloat16; matrices of codes of four bits, or of bfloat16 (`values`).
@@ -68,7 +69,7 @@ impl Chain {
     /// The text; `after[i]` makes `y0` of the products `y0` and `y1` and the elements `a0` and `a1` of arrays, all rounded.
     pub fn text(self, after: &[String]) -> String {
         let front = self.front.map_or(0, |_| size_of::<FrontArgs>());
-        let mut o = head("sm_90", size_of::<Args>() + front, [THREADS, 1]);
+        let mut o = head("sm_90", progress::told::<Args>() + front, [THREADS, 1]);
         put(
             &mut o,
             format_args!(
@@ -101,11 +102,12 @@ impl Chain {
             format_args!(
                 "add.u32 stage,stage,1; add.u64 sa,sa,{}; setp.lt.u32 p,stage,stages;
 @p bra STAGE;
-ENDED:
-ret;",
+ENDED:",
                 size_of::<Stage>()
             ),
         );
+        progress::ends(&mut o, size_of::<Args>() + front);
+        put(&mut o, format_args!("ret;"));
         self.next_run(&mut o);
         put(&mut o, format_args!("}}"));
         o
@@ -146,6 +148,7 @@ shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g; shr.u32 la
             ),
         );
         if let Some(front) = self.front {
+            progress::workgroup_waits(o, size_of::<Args>() + size_of::<FrontArgs>());
             front.front_parts(o);
         }
         self.run(o, "FIRST");
@@ -155,6 +158,9 @@ shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g; shr.u32 la
         } else {
             (0..BATCHES).for_each(|j| self.fetch(o, j));
             self.fetch_factors(o);
+        }
+        if self.front.is_none() {
+            progress::workgroup_waits(o, size_of::<Args>());
         }
         put(
             o,

@@ -153,7 +153,7 @@ JOINS:",
                 put(
                     o,
                     format_args!(
-                        "ld.param.u64 da,[args+{}]; add.u64 da,da,m;\n@mine{r} ld.global.b32 ar{},[da];",
+                        "ld.param.u64 da,[args+{}]; add.u64 da,da,m;\n@mine{r} ld.global.cg.b32 ar{},[da];",
                         place(3, i + 1),
                         4 * r + i
                     ),
@@ -215,7 +215,7 @@ ld.param.u64 xa,[args]; mul.wide.u32 l,{}{r},{}; add.u64 xa,xa,l; mad.lo.u32 tmp
 ONE{label}:
 ld.global.b32 word,[wa]; add.u64 wa,wa,4; shr.u32 tmp,count,3; mul.wide.u32 l,tmp,2; add.u64 da,sa,l; add.u64 l,ba,l;
 ld.global.u16 tmp,[da]; shl.b32 tmp,tmp,16; mov.b32 w0,tmp; ld.global.u16 tmp,[l]; shl.b32 tmp,tmp,16; mov.b32 w1,tmp;
-ld.global.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"
+ld.global.cg.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"
             ),
         );
         if self.norm.is_some() {
@@ -254,7 +254,7 @@ ld.global.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"
             format_args!(
                 "mov.u64 na,xa; mov.f32 e7,0f00000000; mov.u32 count,0;
 ROOT{label}:
-ld.global.v4.b32 {{c0,c1,c2,c3}},[na]; add.u64 na,na,16;"
+ld.global.cg.v4.b32 {{c0,c1,c2,c3}},[na]; add.u64 na,na,16;"
             ),
         );
         for i in 0..4 {

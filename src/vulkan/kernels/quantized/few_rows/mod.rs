@@ -107,7 +107,7 @@ pub fn run(
     };
     let push = Push::of(j);
     let pipeline = enc.device().pipeline(&program)?;
-    let most = i64::from(8 * form.tiles);
+    let (most, late) = (i64::from(8 * form.tiles), j.late());
     let lists = form.lists(enc.device().profile(), program.units());
     for first in (0..j.m).step_by(most as usize) {
         let rows = (j.m - first).min(most);
@@ -121,7 +121,8 @@ pub fn run(
             written.extend([(told.sums, bytes as u64), (told.norm, 4 * u64::from(lists))]);
         }
         enc.describe(2.0 * (j.rows() * rows) as f64 * j.k as f64, &[1, rows, j.rows(), j.k]);
-        enc.dispatch(&pipeline, told.bytes(), [lists * form.splits, 1, 1], reads, &written)?;
+        let groups = [lists * form.splits, 1, 1];
+        enc.dispatch_early(&pipeline, told.bytes(), groups, [reads, &written], &late)?;
     }
     for _ in j.matrices {
         STATS.quantized(table::PLACE, j.m, j.k / i64::from(table::GROUP));

@@ -6,6 +6,7 @@ use std::mem::offset_of;
 use crate::core::Dtype;
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::{self, put};
+use crate::vulkan::kernels::progress;
 use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::units::Units;
 use crate::vulkan::tune::quantized::few_rows::{COLUMN, Form, GROUPS, PIECE, SPAN, UNIT};
@@ -75,6 +76,7 @@ impl Program {
             put(&mut o, format_args!("mad.lo.u32 next,lists,{},unit;", turn / self.sides()));
             self.fetch(&mut o, "next", turn % self.sides());
         }
+        progress::workgroup_waits(&mut o, size_of::<Push>());
         self.load_x(&mut o);
         put(
             &mut o,
@@ -96,7 +98,9 @@ impl Program {
         if self.form.splits > 1 {
             self.join(&mut o);
         }
-        o += "DONE:\nret;\n}\n";
+        o += "DONE:\n";
+        progress::ends(&mut o, size_of::<Push>());
+        o += "ret;\n}\n";
         o
     }
 
@@ -104,7 +108,8 @@ impl Program {
     pub fn head(&self, o: &mut String, slots: u32) {
         let Form { tiles, pieces, warps, together, buffers, .. } = self.form;
         let xs = tiles * pieces * GROUPS * 8;
-        *o += &text::head("sm_90", size_of::<Push>(), [32 * warps, together]);
+        let told = if self.picked { size_of::<Push>() } else { progress::told::<Push>() };
+        *o += &text::head("sm_90", told, [32 * warps, together]);
         put(
             o,
             format_args!(
@@ -320,7 +325,7 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
                     o,
                     format_args!(
                         "mov.b32 x{a},0; mov.b32 x{b},0; mov.b32 x{c},0; mov.b32 x{d},0;
-@{guard} ld.global.v4.b32 {{x{a},x{b},x{c},x{d}}},[xa+{}];",
+@{guard} ld.global.cg.v4.b32 {{x{a},x{b},x{c},x{d}}},[xa+{}];",
                         2 * (SPAN * p + 64 * (i / 2)) + 16 * (i % 2)
                     ),
                 );

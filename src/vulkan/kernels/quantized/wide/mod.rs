@@ -68,6 +68,7 @@ pub fn run(
     let program = Program { k: j.k as u32, lengths: j.lengths(), after: j.after };
     let pipeline = device.pipeline(&program)?;
     enc.describe(2.0 * (j.rows() * j.m) as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
-    enc.dispatch(&pipeline, Told::bytes(&Push::of(j)), [program.rows().all(), 1, 1], reads, writes)?;
+    let (push, groups) = (Push::of(j), [program.rows().all(), 1, 1]);
+    enc.dispatch_early(&pipeline, Told::bytes(&push), groups, [reads, writes], &j.late())?;
     Ok(true)
 }

@@ -6,6 +6,7 @@ use std::mem::offset_of;
 
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, put};
+use crate::vulkan::kernels::progress;
 use crate::vulkan::kernels::quantized::few_rows::steps;
 use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::steps::{arrays, lay_sums, store_pair};
@@ -52,6 +53,7 @@ impl Program {
         self.head(&mut o);
         self.places(&mut o);
         (0..WINDOW).for_each(|i| self.load_weights(&mut o, i, i));
+        progress::workgroup_waits(&mut o, size_of::<Push>());
         (0..RING - 1).for_each(|s| self.copy_x(&mut o, s));
         put(&mut o, format_args!("BODY:"));
         for s in 0..RING {
@@ -68,12 +70,13 @@ impl Program {
             ),
         );
         self.finish(&mut o);
+        progress::ends(&mut o, size_of::<Push>());
         o += "ret;\n}\n";
         o
     }
 
     fn head(&self, o: &mut String) {
-        *o += &head("sm_90", size_of::<Push>(), [THREADS, TOGETHER]);
+        *o += &head("sm_90", progress::told::<Push>(), [THREADS, TOGETHER]);
         put(
             o,
             format_args!(

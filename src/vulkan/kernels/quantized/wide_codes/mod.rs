@@ -73,7 +73,7 @@ pub fn run(
     // FITS: `layout` bounds products of them.
     let program = Program { splits, group, k: j.k as u32, lengths: j.lengths(), after: j.after };
     let pipeline = device.pipeline(&program)?;
-    let (push, units) = (Push::of(j), program.units());
+    let (push, units, late) = (Push::of(j), program.units(), j.late());
     for first in (0..j.m).step_by(COLUMNS as usize) {
         let rows = (j.m - first).min(COLUMNS.into());
         let (mut told, own) = push.of_rows(j, [first, rows]);
@@ -86,7 +86,8 @@ pub fn run(
             written.extend([(told.sums, bytes as u64), (told.norm, 4 * u64::from(units))]);
         }
         enc.describe(2.0 * (j.rows() * rows) as f64 * j.k as f64, &[1, rows, j.rows(), j.k]);
-        enc.dispatch(&pipeline, told.bytes(), [units * splits, 1, 1], reads, &written)?;
+        let groups = [units * splits, 1, 1];
+        enc.dispatch_early(&pipeline, told.bytes(), groups, [reads, &written], &late)?;
     }
     j.matrices.iter().for_each(|_| STATS.quantized(table::PLACE, j.m, j.k / i64::from(group)));
     Ok(true)

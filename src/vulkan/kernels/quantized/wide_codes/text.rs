@@ -6,6 +6,7 @@ use std::mem::offset_of;
 
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, put};
+use crate::vulkan::kernels::progress;
 use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::units::{Units, place};
 use crate::vulkan::tune::quantized::wide_codes::{ACROSS, BATCH, BLOCK, COLUMN, COLUMNS, RING, SPAN};
@@ -98,13 +99,15 @@ impl Program {
             ),
         );
         self.finish(&mut o);
-        o += "DONE:\nret;\n}\n";
+        o += "DONE:\n";
+        progress::ends(&mut o, size_of::<Push>());
+        o += "ret;\n}\n";
         o
     }
 
     fn head(&self, o: &mut String) {
         let [all, of_part] = self.batches();
-        *o += &head("sm_90a", size_of::<Push>(), [THREADS, 1]);
+        *o += &head("sm_90a", progress::told::<Push>(), [THREADS, 1]);
         put(
             o,
             format_args!(
@@ -159,13 +162,14 @@ mov.u32 at,ring; mad.lo.u32 at,warp,{STAGE},at; mad.lo.u32 at,v,16,at; mad.lo.u3
         (0..TILES)
             .for_each(|n| put(o, format_args!("add.u32 tmp,v,{}; setp.lt.u32 there{n},tmp,rows;", 8 * n)));
         (0..16 * TILES).for_each(|i| put(o, format_args!("mov.b32 x{i},0;")));
+        progress::warp_waits(o, size_of::<Push>());
         put(o, format_args!("setp.ge.u32 p,warp,left;\n@p bra DONE;\nBRING:"));
         for (n, i) in (0..TILES).flat_map(|n| (0..4).map(move |i| (n, i))) {
             let at = 64 * i + 16 * n * self.k;
             put(
                 o,
                 format_args!(
-                    "@there{n} ld.global.nc.v4.b32 {{{}}},[xa+{at}];",
+                    "@there{n} ld.global.cg.v4.b32 {{{}}},[xa+{at}];",
                     four("x", 16 * n + 4 * i).join(",")
                 ),
             );

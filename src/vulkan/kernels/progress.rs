@@ -1,0 +1,65 @@
+//! What texts have that begin while the commands before them end (`hal::progress`): their wait for those, behind which they read what others
+//! wrote, past the first-level cache, and write; and their word that they have ended.
+
+use super::matmul::warpgroup::text::put;
+use crate::vulkan::hal::progress::BYTES;
+
+/// Bytes that a text is told, with what follows a block `T`.
+pub(super) const fn told<T>() -> usize {
+    size_of::<T>() + BYTES
+}
+
+/// The warp waits, or each that has this text does; `at` is where the words begin.
+pub(super) fn warp_waits(o: &mut String, at: usize) {
+    waits(o, at, "");
+}
+
+/// All threads of the workgroup wait.
+pub(super) fn workgroup_waits(o: &mut String, at: usize) {
+    waits(o, at, "mov.u32 lt,%tid.x; setp.ge.u32 lp,lt,32;\n@lp bra AWAITED;\n");
+    put(o, format_args!("bar.sync 0;"));
+}
+
+fn waits(o: &mut String, at: usize, who: &str) {
+    put(
+        o,
+        format_args!(
+            "{{
+.reg .pred lp;
+.reg .b32 lt,lv;
+.reg .b64 la;
+{who}ld.param.u32 lt,[args+{}]; setp.eq.u32 lp,lt,0;
+@lp bra AWAITED;
+ld.param.u64 la,[args+{at}]; ld.param.u32 lv,[args+{}];
+AWAITING:
+ld.relaxed.gpu.global.b32 lt,[la]; sub.u32 lt,lt,lv; shr.u32 lt,lt,31; setp.ne.u32 lp,lt,0;
+@lp bra AWAITING;
+AWAITED:
+}}",
+            at + 12,
+            at + 8
+        ),
+    );
+}
+
+/// The workgroup has ended: all of its threads come here.
+pub(super) fn ends(o: &mut String, at: usize) {
+    put(
+        o,
+        format_args!(
+            "bar.warp.sync -1;
+bar.sync 0;
+{{
+.reg .pred lp;
+.reg .b32 lt;
+.reg .b64 la;
+mov.u32 lt,%tid.x; setp.ne.u32 lp,lt,0; ld.param.u64 la,[args+{at}];
+@lp bra COUNTED_IN;
+setp.eq.u64 lp,la,0;
+@lp bra COUNTED_IN;
+atom.acq_rel.gpu.global.add.u32 lt,[la],1;
+COUNTED_IN:
+}}"
+        ),
+    );
+}
