@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
-use crate::vulkan::kernels::matmul::warpgroup::text::{Told, head, pair, put};
+use crate::vulkan::kernels::matmul::warpgroup::text::{Told, four, head, pair, put};
 use crate::vulkan::kernels::progress;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::norm::{FEW_THREADS as THREADS, few};
@@ -80,7 +80,7 @@ mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[arg
                 format_args!(
                     "add.u32 t0,tid,{}; shl.b32 t0,t0,3; setp.lt.u32 l{i},t0,n;\n@l{i} ld.global.nc.v4.b32 {{{}}},[d+{}];",
                     THREADS * i,
-                    four("w", i),
+                    four("w", 4 * i),
                     16 * THREADS * i
                 ),
             );
@@ -99,7 +99,10 @@ mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[arg
         );
         for i in 0..self.pieces {
             (4 * i..4 * i + 4).for_each(|e| put(o, format_args!("mov.b32 x{e},0;")));
-            put(o, format_args!("@l{i} ld.global.cg.v4.b32 {{{}}},[d+{}];", four("x", i), 16 * THREADS * i));
+            put(
+                o,
+                format_args!("@l{i} ld.global.cg.v4.b32 {{{}}},[d+{}];", four("x", 4 * i), 16 * THREADS * i),
+            );
         }
         for e in 0..4 * self.pieces {
             pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{e}"), "t0");
@@ -150,14 +153,9 @@ mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[arg
                     ),
                 );
             }
-            put(o, format_args!("@l{i} st.global.v4.b32 [d+{}],{{{}}};", 16 * THREADS * i, four("x", i)));
+            put(o, format_args!("@l{i} st.global.v4.b32 [d+{}],{{{}}};", 16 * THREADS * i, four("x", 4 * i)));
         }
     }
-}
-
-/// Four registers.
-fn four(name: &str, piece: u32) -> String {
-    [0, 1, 2, 3].map(|e| format!("{name}{}", 4 * piece + e)).join(",")
 }
 
 /// Normalises rows, so many bytes apart, whose elements and those of weights and results begin at 16 bytes; whether there is a kernel

@@ -1,8 +1,8 @@
 //! How warps become one result in the text of `text`.
 
 use super::args::place;
-use super::text::{NOTHING, Program, four};
-use crate::vulkan::kernels::matmul::warpgroup::text::put;
+use super::text::{NOTHING, Program};
+use crate::vulkan::kernels::matmul::warpgroup::text::{four, put};
 use crate::vulkan::tune::attention::several::WARPS;
 
 impl Program {

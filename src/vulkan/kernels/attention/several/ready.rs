@@ -2,9 +2,9 @@
 //! key and value are stored where the others are.
 
 use super::args::place;
-use super::text::{Program, four};
+use super::text::Program;
 use crate::core::Dtype;
-use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
+use crate::vulkan::kernels::matmul::warpgroup::text::{four, pair, put};
 use crate::vulkan::tune::attention::several::THREADS;
 
 /// Bits of 2 / pi, and of pi / 2 as two numbers.

@@ -5,7 +5,7 @@
 use super::args::{Args, place};
 use crate::core::Dtype;
 use crate::vulkan::kernels::attention::Mask;
-use crate::vulkan::kernels::matmul::warpgroup::text::{head, pair, put};
+use crate::vulkan::kernels::matmul::warpgroup::text::{four, head, pair, put};
 use crate::vulkan::kernels::progress;
 use crate::vulkan::tune::attention::several::{KEYS, THREADS, TOGETHER, WARPS};
 
@@ -40,12 +40,6 @@ const BESIDE: [u32; 4] = [0, 1, 8, 9];
 const SCORES: [&str; 4] = ["s0", "s1", "s4", "s5"];
 /// Bits of -2e38: what is added below that makes a score the lowest number.
 const FAR: &str = "0fFF167699";
-
-/// Four registers.
-pub(super) fn four(name: &str, first: u32) -> String {
-    let all: Vec<String> = (first..first + 4).map(|i| format!("{name}{i}")).collect();
-    all.join(",")
-}
 
 impl Program {
     /// Workgroups of a part of the keys.

@@ -23,6 +23,11 @@ pub(in crate::vulkan) fn put(o: &mut String, line: Arguments<'_>) {
     o.push('\n');
 }
 
+/// Four registers, as an operand between braces names them.
+pub(in crate::vulkan) fn four(name: &str, first: u32) -> String {
+    [0, 1, 2, 3].map(|e| format!("{name}{}", first + e)).join(",")
+}
+
 /// How the text of any program begins: the architecture, the bytes that it is told, threads of a workgroup and workgroups that a
 /// multiprocessor has registers for.
 pub(in crate::vulkan) fn head(target: &str, told: usize, [threads, together]: [u32; 2]) -> String {
