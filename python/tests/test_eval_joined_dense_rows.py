@@ -34,7 +34,7 @@ def few_rows(rng, form, dtype, k):
 
     def one(f):
         got, ran = steps(f)
-        assert [name.startswith("matmul_held_") for name in ran] == [True], ran
+        assert [name.startswith(("matmul_held_", "matmul_wide_")) for name in ran] == [True], ran
         assert sum(ran.values()) == 1, ran
         return got
 
@@ -141,28 +141,38 @@ def test_derivatives_pass(rng):
     close(got, h.to_np(want).astype(np.float64), "float16", 4)
 
 
-@pytest.mark.parametrize(("rows", "k"), [(17, 64), (20, 320), (32, 1024), (25, 192)])
-def test_long_matrices(rng, rows, k):
+#: Rows of three matrices, and of two at once: several workgroups have all of K, or parts of it.
+LENGTHS = [((16384, 1034, 30), 8500), ((4096, 530, 98), 1030), ((1500, 34, 66), 520)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "k", "lengths"),
+    [(17, 64, 0), (32, 1024, 0), (25, 192, 0), (8, 320, 0), (5, 4096, 1), (8, 12288, 1)]
+    + [(16, 4096, 1), (2, 2048, 2), (13, 3072, 1), (32, 12288, 1), (29, 4096, 1), (32, 1088, 2)],
+)
+def test_long_matrices(rng, rows, k, lengths):
     """Several workgroups' rows, of several matrices, with all that follows."""
+    lengths, both = LENGTHS[lengths]
     x = normal(rng, rows, 1, k, dtype="bfloat16")
     v = h.to_np(x).copy()
-    v[3, 0, k - 1] = np.inf
+    odd = min(3, rows - 1)
+    v[odd, 0, k - 1] = np.inf
     x, row = h.from_np(v, "bfloat16"), v.astype(np.float64)
-    finite = np.flatnonzero(np.arange(rows) != 3)
+    finite = np.flatnonzero(np.arange(rows) != odd)
     at = mx.array(finite)
 
     def same(got, want, units=3):
         close(got[at], want[finite], "bfloat16", units)
 
-    three = [Layer(rng, n, k, "bfloat16") for n in (16384, 1034, 30)]
+    three = [Layer(rng, n, k, "bfloat16") for n in lengths]
     results = [p(x) for p in three]
     # Alone, too.
     mx.eval(results)
     for got, layer in zip([*results, three[0](x)], [*three, three[0]], strict=True):
         same(got, layer.of(row))
-        assert np.array_equal(h.to_np(got)[3, 0], np.inf * np.sign(layer.values[:, k - 1]))
-    gate, up = (Layer(rng, 8500, k, "bfloat16") for _ in range(2))
+        assert np.array_equal(h.to_np(got)[odd, 0], np.inf * np.sign(layer.values[:, k - 1]))
+    gate, up = (Layer(rng, both, k, "bfloat16") for _ in range(2))
     g, u = (rounded(p.of(row[finite]), "bfloat16").astype(np.float64) for p in (gate, up))
     close(swiglu(gate(x), up(x))[at], gated(g, u), "bfloat16", 4)
-    res = normal(rng, rows, 1, 16384, dtype="bfloat16")
+    res = normal(rng, rows, 1, lengths[0], dtype="bfloat16")
     same(res + three[0](x), h.to_np(res) + rounded(three[0].of(row), "bfloat16"))

@@ -15,11 +15,16 @@
 #define U64_HIGH 0xfffffffffffffffful
 #define U64_TOP_BIT 0x8000000000000000ul
 
-layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Vec16 { uvec4 v; };
-layout(buffer_reference, scalar, buffer_reference_align = 1) buffer Raw1 { uint8_t v; };
-layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Raw2 { uint16_t v; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Raw4 { uint v; };
-layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Raw8 { uvec2 v; };
+#ifdef PROGRESS
+#define OTHERS_WROTE coherent
+#else
+#define OTHERS_WROTE
+#endif
+layout(buffer_reference, scalar, buffer_reference_align = 16) OTHERS_WROTE buffer Vec16 { uvec4 v; };
+layout(buffer_reference, scalar, buffer_reference_align = 1) OTHERS_WROTE buffer Raw1 { uint8_t v; };
+layout(buffer_reference, scalar, buffer_reference_align = 2) OTHERS_WROTE buffer Raw2 { uint16_t v; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) OTHERS_WROTE buffer Raw4 { uint v; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) OTHERS_WROTE buffer Raw8 { uvec2 v; };
 
 uint dec_bool(uint b) { return b != 0u ? 1u : 0u; }
 uint dec_u8(uint b) { return b; }

@@ -21,11 +21,16 @@
 #define OUT_SHIFT 1
 #endif
 
-layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Chunks { uvec4 v[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Pairs { uvec2 v[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Words { uint v[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Floats { float v[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Halves { uint16_t v[]; };
+#ifdef PROGRESS
+#define OTHERS_WROTE coherent
+#else
+#define OTHERS_WROTE
+#endif
+layout(buffer_reference, scalar, buffer_reference_align = 16) OTHERS_WROTE buffer Chunks { uvec4 v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 8) OTHERS_WROTE buffer Pairs { uvec2 v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) OTHERS_WROTE buffer Words { uint v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 4) OTHERS_WROTE buffer Floats { float v[]; };
+layout(buffer_reference, scalar, buffer_reference_align = 2) OTHERS_WROTE buffer Halves { uint16_t v[]; };
 
 // addr + i * stride elements of 2^shift bytes; the shift is a constant.
 uvec2 advance(uvec2 addr, uint i, uint stride, uint shift) {

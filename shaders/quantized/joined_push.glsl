@@ -5,6 +5,7 @@ layout(constant_id = 1) const uint N0 = 1;
 layout(constant_id = 2) const uint N1 = 1;
 layout(constant_id = 3) const uint N2 = 1;
 layout(constant_id = 4) const uint EPS = 0; // bits of a float
+#include "lib/progress.glsl"
 layout(push_constant, scalar) uniform Push {
     uvec2 x, norm;                // addresses; of the weights that x is normalised with, or that products are added with,
                                   // or of counters of joins
@@ -15,4 +16,12 @@ layout(push_constant, scalar) uniform Push {
     uint rows;                    // of x; PICKS: indices, or tokens that each have COMBINED of them
     uvec2 sums;                   // where workgroups that share K leave theirs; KEEP: where the normalised row is stored;
                                   // PICKS of qmm_coop: workgroups of a matrix
+    PROGRESS_WORDS
 } p;
+#ifdef PROGRESS
+void await_others() { await_others(p.progress_number, p.progress_awaited, p.progress_waits); }
+void tell_others() { tell_others(p.progress_number); }
+#else
+void await_others() {}
+void tell_others() {}
+#endif

@@ -26,7 +26,7 @@ uvec4 own_elements(uint at) {
 #endif
 }
 
-void main() {
+void sums() {
     uint i = ((gl_WorkGroupID.x + p.tile0) * THREADS + gl_LocalInvocationIndex) * OWN;
     uint token = i / N0, col = i % N0;
     if (token >= p.rows) return;
@@ -48,4 +48,10 @@ void main() {
         }
     }
     [[unroll]] for (uint e = 0; e < OWN; e++) store_sum(i + e, sum[e]);
+}
+
+void main() {
+    await_others();
+    sums();
+    tell_others();
 }

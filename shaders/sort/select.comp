@@ -15,14 +15,19 @@
 #extension GL_KHR_shader_subgroup_basic : require
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
+#ifdef PROGRESS
+#extension GL_EXT_buffer_reference_uvec2 : require
+#endif
 layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 128u;
 layout(constant_id = 1) const uint FROM = 0u;
 layout(constant_id = 2) const uint COUNT = 1u;
 
+#include "lib/progress.glsl"
 layout(push_constant, scalar) uniform Push {
     uint64_t keys, numbers, places, chosen;
     uint rows, n;
+    PROGRESS_WORDS
 };
 
 #ifdef SOFT
@@ -66,7 +71,7 @@ float followed(uint i) {
 }
 #endif
 
-void main() {
+void choose() {
     uint row = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
     if (row >= rows) return;
 #ifdef SOFT
@@ -135,5 +140,15 @@ void main() {
 #if AFTER
     barrier();
     [[dont_unroll]] for (uint i = lane; i < COUNT; i += WG) b_store(chosen + (out_ + i) * B_SIZE, followed(i));
+#endif
+}
+
+void main() {
+#ifdef PROGRESS
+    await_others(progress_number, progress_awaited, progress_waits);
+    choose();
+    tell_others(progress_number);
+#else
+    choose();
 #endif
 }

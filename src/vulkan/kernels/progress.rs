@@ -3,6 +3,15 @@
 
 use super::matmul::warpgroup::text::put;
 use crate::vulkan::hal::progress::BYTES;
+use crate::vulkan::tune::Profile;
+use crate::vulkan::tune::warpgroup::waits_beside;
+
+/// Whether so many workgroups of a shader begin early too (lib/progress.glsl), which is told so many bytes: on GPUs whose workgroups begin
+/// in the order of their commands, as those that take PTX do.
+pub(super) fn shaders(p: &Profile, groups: u64, told: usize) -> bool {
+    let fits = told + BYTES <= p.features.push_constants as usize;
+    p.features.ptx && fits && waits_beside(p, groups)
+}
 
 /// Bytes that a text is told, with what follows a block `T`.
 pub(super) const fn told<T>() -> usize {

@@ -9,8 +9,9 @@ use super::quant::{define_format, show as show_format};
 use crate::core::{Dtype, Result};
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::kernels::quantized::quant::Format;
-use crate::vulkan::kernels::elem::{self, Defines, define, launch};
+use crate::vulkan::kernels::elem::{self, Defines, define, launch, launch_early};
 use crate::vulkan::kernels::matmul::ceil;
+use crate::vulkan::kernels::progress;
 use crate::vulkan::tune::quantized::picked::{self, SUM_LANES};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
@@ -23,6 +24,8 @@ struct Key {
     each: u32,
     own: u32,
     after: Option<KeptAfter>,
+    /// It begins while the commands before it end.
+    early: bool,
 }
 
 impl KernelKey for Key {
@@ -38,6 +41,9 @@ impl KernelKey for Key {
         let lanes = ("THREADS", SUM_LANES as u32);
         let numbers = [("JOINED", 1), ("TRANSPOSE", 1), ("COMBINED", self.each), ("OWN", self.own), lanes];
         numbers.iter().for_each(|(name, v)| define(&mut d, name, v));
+        if self.early {
+            define(&mut d, "PROGRESS", 1);
+        }
         if let Some(after) = &self.after {
             define_after(&mut d, after);
         }
@@ -62,17 +68,23 @@ pub(super) fn run(
     let products = Joined { after: None, combined: None, results: &[made.0], ..*j };
     qmm_joined::run(enc, &products, reads, &[made])?;
     let own = picked::summed(enc.device().profile(), n, picks.count / c.each, size);
+    let results = n * (picks.count / c.each);
+    let groups = ceil(results / own, SUM_LANES) as u64;
+    let early = progress::shaders(enc.device().profile(), groups, size_of::<Push>());
     let (n32, each) = (n as u32, c.each as u32);
-    let key = Key { format, dtype: j.dtype, n: n32, each, own: own as u32, after: j.after };
+    let key = Key { format, dtype: j.dtype, n: n32, each, own: own as u32, after: j.after, early };
     let mut push =
         Push { x: made.0, norm: c.weights, rows: (picks.count / c.each) as u32, ..Push::default() };
     push.parts[3][..j.results.len()].copy_from_slice(j.results);
     let pipeline = enc.device().pipeline(&key)?;
-    let results = picks.count / c.each * n;
     enc.describe(2.0 * (results * c.each) as f64, &[picks.count / c.each, c.each, n]);
     let mut all: SmallVec<[(u64, u64); 16]> = SmallVec::from_slice(reads);
     all.push(made);
-    launch(enc, &pipeline, push, ceil(results / own, SUM_LANES) as u64, 1, 1, &all, writes)
+    if early {
+        let late: SmallVec<[u64; 16]> = all.iter().map(|r| r.0).collect();
+        return launch_early(enc, &pipeline, push, groups, [&all, writes], &late);
+    }
+    launch(enc, &pipeline, push, groups, 1, 1, &all, writes)
 }
 
 #[cfg(test)]
@@ -93,7 +105,7 @@ mod tests {
                 (Dtype::F32, 4),
                 (Dtype::F32, 2),
             ] {
-                let key = Key { format, dtype, n: 64, each: 8, own, after: None };
+                let key = Key { format, dtype, n: 64, each: 8, own, after: None, early: own > 2 };
                 compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
             }
         }

@@ -7,6 +7,7 @@ use crate::kernels::sort::{Followed, Selection};
 use crate::vulkan::kernels::elem::{
     Defines, Push, define, float_controls, grid, operand, ordered, required_subgroup, shuffles,
 };
+use crate::vulkan::kernels::progress;
 use crate::vulkan::tune::sort::selecting;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
@@ -20,6 +21,8 @@ struct SelectKey {
     /// Lanes of a workgroup, and elements of a lane.
     lanes: u32,
     items: u32,
+    /// It begins while the commands before it end.
+    early: bool,
 }
 
 impl KernelKey for SelectKey {
@@ -42,6 +45,7 @@ impl KernelKey for SelectKey {
         define(&mut d, "AFTER", self.how.after as u32);
         let flags = [
             (self.how.softmax, "SOFT"),
+            (self.early, "PROGRESS"),
             (self.apart, "APART"),
             (self.how.negated, "NEGATED"),
             (shuffles(f), "SG"),
@@ -56,6 +60,9 @@ impl KernelKey for SelectKey {
         }
     }
 }
+
+/// Bytes of the push block: four addresses and two numbers.
+const PUSHED: usize = 40;
 
 /// Chooses from rows of `keys`, contiguous along their last axis, and from `numbers`, which lie likewise, where those are
 /// others. `places` (uint32) and `chosen` are contiguous.
@@ -75,7 +82,8 @@ pub fn select(
     let rows = keys.size() as u64 / u64::from(n);
     let (lanes, items) = selecting(n, enc.device().features().max_workgroup_invocations);
     let apart = numbers.is_some();
-    let key = SelectKey { keys: keys.dtype, numbers: chosen.dtype, apart, how, lanes, items };
+    let early = progress::shaders(enc.device().profile(), rows, PUSHED);
+    let key = SelectKey { keys: keys.dtype, numbers: chosen.dtype, apart, how, lanes, items, early };
     let push = Push::default()
         .u64s(&[keys.ptr, numbers.map_or(0, |v| v.ptr), places.ptr, chosen.ptr])
         .u32s(&[rows as u32, n]);
@@ -83,7 +91,12 @@ pub fn select(
     let groups = grid(enc, rows);
     let mut reads = vec![keys.range()];
     reads.extend(numbers.map(|v| v.range()));
-    enc.dispatch(&pipeline, &push, groups, &reads, &[places.range(), chosen.range()])
+    let writes = [places.range(), chosen.range()];
+    if early {
+        let late: Vec<u64> = reads.iter().map(|r| r.0).collect();
+        return enc.dispatch_early(&pipeline, &push, groups, [&reads, &writes], &late);
+    }
+    enc.dispatch(&pipeline, &push, groups, &reads, &writes)
 }
 
 #[cfg(test)]
@@ -99,7 +112,7 @@ mod tests {
                 for (softmax, negated) in [(false, false), (true, false), (false, true)] {
                     let how = Selection { from: 0, count: 8, softmax, negated, after };
                     let apart = keys != numbers;
-                    let key = SelectKey { keys, numbers, apart, how, lanes: 128, items: 2 };
+                    let key = SelectKey { keys, numbers, apart, how, lanes: 128, items: 2, early: apart };
                     compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
                 }
             }

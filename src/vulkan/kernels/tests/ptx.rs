@@ -54,7 +54,7 @@ enum Kind {
     /// A barrier in memory: readied, arrived at, or whether a phase of it is over.
     Arrivals(Arrivals),
     /// Its number, and how many warps it awaits where not all.
-    Barrier(usize, Option<usize>),
+    Barrier(Operand, Option<usize>),
     ActiveLanes,
     /// From the device's memory to the workgroup's: done at once.
     Copy,
@@ -160,6 +160,7 @@ fn pure(name: &str) -> Option<Pure> {
         "mad.wide.u32" => |a| (u64::from(a[0] as u32) * u64::from(a[1] as u32)).wrapping_add(a[2]),
         "div.u32" => |a| u64::from(a[0] as u32 / a[1] as u32),
         "rem.u32" => |a| u64::from(a[0] as u32 % a[1] as u32),
+        "min.s32" => |a| u64::from((a[0] as i32).min(a[1] as i32) as u32),
         "min.u32" => |a| (a[0] as u32).min(a[1] as u32).into(),
         "max.u32" => |a| (a[0] as u32).max(a[1] as u32).into(),
         "add.u64" => |a| a[0].wrapping_add(a[1]),
@@ -218,6 +219,7 @@ fn compares(name: &str) -> Option<Pure> {
         "setp.le.u32" => |a| u64::from(a[0] as u32 <= a[1] as u32),
         "setp.ge.u32" => |a| u64::from(a[0] as u32 >= a[1] as u32),
         "setp.gt.u32" => |a| u64::from(a[0] as u32 > a[1] as u32),
+        "setp.gt.s32" => |a| u64::from(a[0] as i32 > a[1] as i32),
         "setp.lt.f32" => |a| u64::from(float(a[0]) < float(a[1])),
         "setp.eq.and.u32" => |a| u64::from(a[0] as u32 == a[1] as u32) & a[2],
         "setp.ne.and.u32" => |a| u64::from(a[0] as u32 != a[1] as u32) & a[2],
@@ -366,7 +368,9 @@ impl Reader {
         match name.split('.').next() {
             Some("ret") => {}
             Some("bra") => i.kind = Kind::Branch(parts[0][0].clone()),
-            Some("bar") if !name.contains("warp") => i.kind = products::barrier(&parts),
+            Some("bar") if !name.contains("warp") => {
+                i.kind = products::barrier(self.operand(&parts[0][0]), parts.get(1))
+            }
             Some("bar" | "fence" | "prefetch" | "wgmma") if !name.contains("mma_async") => {
                 i.kind = Kind::Nothing
             }
@@ -619,7 +623,7 @@ impl Program {
             }
             Kind::Barrier(number, warps) => {
                 assert!(warp.at.iter().all(|&a| a == warp.at[0]), "{}: lanes are elsewhere", i.text);
-                warp.waits = Some((*number, *warps));
+                warp.waits = Some((value(warp, *number, 0, around) as usize, *warps));
             }
             Kind::ActiveLanes => {
                 each(lanes).for_each(|lane| warp.values[i.to[0] * LANES + lane] = lanes.into());

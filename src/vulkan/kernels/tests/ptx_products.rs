@@ -24,9 +24,9 @@ impl Arrivals {
 }
 
 /// A barrier of warps, by its number and threads.
-pub(super) fn barrier(parts: &[Vec<String>]) -> Kind {
-    let number = |i: usize| parts.get(i).map(|p| p[0].parse::<usize>().expect("a number"));
-    Kind::Barrier(number(0).expect("a barrier"), number(1).map(|threads| threads / LANES))
+pub(super) fn barrier(number: Operand, threads: Option<&Vec<String>>) -> Kind {
+    let threads = threads.map(|p| p[0].parse::<usize>().expect("a number"));
+    Kind::Barrier(number, threads.map(|n| n / LANES))
 }
 
 /// Lets those go on whose barrier all have reached.

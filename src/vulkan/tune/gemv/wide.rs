@@ -1,70 +1,129 @@
-//! How 17 to 32 rows are multiplied by long dense matrices in PTX (kernels/quantized/wide): a workgroup has 64 rows of weights, so that
-//! nothing is left to add up between workgroups. Pure; called by the host of joined products.
+//! How 2 to 32 rows are multiplied by dense matrices in PTX (kernels/quantized/wide): how many rows of weights a workgroup has, and how
+//! many warps and workgroups share K. Pure; called by the host of joined products.
 
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
 use crate::vulkan::tune::ceil;
-use crate::vulkan::tune::profile::{Best, Profile, best};
+use crate::vulkan::tune::profile::Profile;
 
 pub static MATMUL_WIDE: KernelVariant = KernelVariant::new(
     "matmul_wide",
-    "matmul_held, for 17 to 32 rows by long matrices of bfloat16 on GPUs that take PTX",
+    "matmul_held, for 2 to 32 rows by matrices of bfloat16 on GPUs that take PTX",
 );
 
-/// Columns of its sums: rows of x. H200, us of gate and up of 8B with their unit (24576 x 4096), 8, 16 and 32 rows: 52, 54 and 57;
-/// matmul_held, which normalises 8 rows besides, 57 and 87 for 8 and 32.
-pub(in crate::vulkan) const COLUMNS: u32 = 32;
-const ROWS: std::ops::RangeInclusive<i64> = 17..=32;
-/// Rows of weights of a workgroup, and its threads: a warp has sixteen rows.
-pub(in crate::vulkan) const UNIT: u32 = 64;
-/// See [`UNIT`].
-pub(in crate::vulkan) const THREADS: u32 = 128;
-/// Workgroups that a multiprocessor has at a time: by registers, and by shared memory.
-pub(in crate::vulkan) const TOGETHER: u32 = 3;
+/// Rows of x; the kernel has the sums of 8, 16 or 32.
+const ROWS: std::ops::RangeInclusive<i64> = 2..=32;
+/// Those of products by themselves: fewer go to `gemv_rows`. H200, two rows by 2560 x 9728 by the clock 48 and 56 us, by 4096 x 4096 38 and 43.
+const ALONE: std::ops::RangeInclusive<i64> = 5..=32;
+/// Rows of weights of a warp: the left side of a product of matrix units.
+pub(in crate::vulkan) const BLOCK: u32 = 16;
 /// Elements of K that are multiplied at a time.
 pub(in crate::vulkan) const SPAN: u32 = 64;
-/// Spans of x in shared memory: those ahead, and the one that is read. More of the loop's body are written out.
-pub(in crate::vulkan) const RING: u32 = 4;
-/// Spans of weights in registers.
-pub(in crate::vulkan) const WINDOW: u32 = 2;
 /// Floats of shared memory between two columns of a warp's sums: lanes write four of them apart.
 pub(in crate::vulkan) const COLUMN: u32 = 20;
 /// Places that the kernel counts in 32 bits.
 const REACH: i64 = 1 << 31;
-/// Workgroups from which on it is taken: fewer leave the memory idle, and K would have to be cut. H200, 32 rows with K cut, us: 4096 x
-/// 12288 39, 6144 x 4096 23, 4096 x 4096 20 (matmul_held 41, 22, 18).
-static WORKGROUPS: Best = best("matmul_wide_workgroups", 264);
+/// Warps of a workgroup, at most, and barriers by name.
+const WARPS: u32 = 16;
+/// See [`WARPS`].
+const TEAMS: u32 = 8;
+/// Bytes of shared memory.
+const SHARED: u32 = 48 << 10;
 
-/// Whether `m` rows of length `k` times matrices that have `n` rows together go there.
-pub(in crate::vulkan) fn takes(p: &Profile, dtype: Dtype, [m, k, n]: [i64; 3]) -> bool {
-    let fits = k > 0 && k % i64::from(SPAN) == 0 && (1..REACH).contains(&(n * k)) && m * n < REACH;
+/// How it goes over rows of weights and K.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Form {
+    /// Blocks of rows of weights of a workgroup.
+    pub blocks: u32,
+    /// Warps of a workgroup that share K, and workgroups that do.
+    pub teams: u32,
+    /// See `teams`.
+    pub splits: u32,
+    /// Rows of x.
+    pub columns: u32,
+    /// Spans of x in shared memory: those ahead, and the one that is read.
+    pub ring: u32,
+    /// Spans of weights in registers.
+    pub window: u32,
+    /// Workgroups of a multiprocessor.
+    pub together: u32,
+}
+
+impl Form {
+    pub fn threads(&self) -> u32 {
+        32 * self.blocks * self.teams
+    }
+}
+
+/// How much faster a multiprocessor reads the second-level cache than memory. H200: 6 and 4.3 TB/s.
+const CACHED: f64 = 1.4;
+/// Commands that wait for each other in the time that workgroups which share K take to add up their sums. H200: 5 us, a command 2.
+const JOIN: f64 = 2.5;
+
+/// Elements of matrices that are worth it.
+const LEAST: i64 = 1 << 20;
+/// Workgroups that share K, at most.
+const SPLITS: u32 = 2;
+/// Spans that are on their way of weights, for so many rows of x; of these registers leave room for less.
+const WINDOWS: [(u32, u32); 3] = [(8, 4), (16, 2), (32, 2)];
+
+impl Form {
+    /// Spans of the loop's body, after which rings and windows begin anew.
+    pub fn body(&self) -> u32 {
+        if self.ring.is_multiple_of(self.window) { self.ring } else { self.ring * self.window }
+    }
+
+    /// One with room for what is on its way.
+    fn with([blocks, teams, splits]: [u32; 3], (columns, window): (u32, u32), together: u32) -> Form {
+        let ring = (SHARED / (2 * SPAN * columns * teams)).min(4);
+        let window = if ring.is_multiple_of(2) { window } else { ring };
+        Form { blocks, teams, splits, columns, ring, window, together }
+    }
+
+    /// Nanoseconds for `n` rows of length `k`, as far as layouts differ: what the multiprocessor with the most of it reads of weights and
+    /// of x, the one beside the other where it has several workgroups.
+    fn cost(&self, p: &Profile, [k, n]: [i64; 2]) -> f64 {
+        let all = ceil(n, i64::from(BLOCK * self.blocks)) * i64::from(self.splits);
+        let together = f64::from(self.together);
+        let waves = ceil(all, i64::from(p.units * self.together)) as f64 * together;
+        let memory = f64::from(p.bandwidth) / f64::from(p.units);
+        let of_k =
+            f64::from(BLOCK * self.blocks) / memory + f64::from(self.columns) / (CACHED * memory * together);
+        let join = if self.splits > 1 { JOIN * f64::from(p.dependent_ns) } else { 0.0 };
+        2.0 * waves * k as f64 / f64::from(self.splits) * of_k + join
+    }
+}
+
+/// The layout for `m` rows of length `k` times matrices that have `n` rows together.
+pub(in crate::vulkan) fn layout(p: &Profile, dtype: Dtype, [m, k, n]: [i64; 3]) -> Option<Form> {
+    let fits = k % i64::from(SPAN) == 0 && (LEAST..REACH).contains(&(n * k)) && m * n < REACH;
     let few = p.features.ptx && dtype == Dtype::BF16 && ROWS.contains(&m) && !MATMUL_WIDE.disabled();
-    few && fits && ceil(n, UNIT.into()) >= p.count(&WORKGROUPS) as i64
+    if !few || !fits {
+        return None;
+    }
+    let rows = WINDOWS.into_iter().find(|w| i64::from(w.0) >= m)?;
+    let spans = (k / i64::from(SPAN)) as u32;
+    // Long matrices: several workgroups a multiprocessor, whose warps do not wait for each other.
+    let long = Form::with([4, 1, 1], rows, 3);
+    let shared = |blocks: u32, splits: u32| {
+        let most = SHARED / (2 * SPAN * rows.0 * 3);
+        let teams = (WARPS / blocks).min(TEAMS).min(most).min(spans.div_ceil(splits));
+        Form::with([blocks, teams, splits], rows, 1)
+    };
+    let others = (1..=SPLITS).flat_map(|s| (1..=8).map(move |b| (b, s))).map(|(b, s)| shared(b, s));
+    [long].into_iter().chain(others).min_by(|a, b| a.cost(p, [k, n]).total_cmp(&b.cost(p, [k, n])))
+}
+
+/// Whether there is one.
+pub(in crate::vulkan) fn takes(p: &Profile, dtype: Dtype, sizes: [i64; 3]) -> bool {
+    layout(p, dtype, sizes).is_some()
+}
+
+/// Whether there is one for a product that nothing is joined with.
+pub(in crate::vulkan) fn takes_alone(p: &Profile, dtype: Dtype, sizes: [i64; 3]) -> bool {
+    ALONE.contains(&sizes[0]) && takes(p, dtype, sizes)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::vulkan::tune::tests::devices;
-
-    #[test]
-    fn long_matrices_fill_the_device() {
-        let mut p = devices::h200();
-        p.features.ptx = true;
-        let taken = |dtype, sizes| takes(&p, dtype, sizes);
-        for sizes in [[17, 4096, 24576], [32, 4096, 151_936], [32, 2560, 19456], [24, 64, 16896]] {
-            assert!(taken(Dtype::BF16, sizes), "{sizes:?}");
-        }
-        for sizes in [
-            [16, 4096, 24576],
-            [33, 4096, 24576],
-            [32, 4096, 4096],
-            [32, 4104, 24576],
-            [32, 1 << 17, 1 << 17],
-        ] {
-            assert!(!taken(Dtype::BF16, sizes), "{sizes:?}");
-        }
-        assert!(!taken(Dtype::F16, [32, 4096, 24576]));
-        assert!(!devices::all().iter().any(|p| takes(p, Dtype::BF16, [32, 4096, 24576])));
-    }
-}
+#[path = "wide_tests.rs"]
+mod tests;

@@ -87,7 +87,9 @@ pub fn run(
     enc.describe(2.0 * (n * batch) as f64 * j.k as f64, &[batch, j.m, n, j.k]);
     let most = picks.count as u32 * rows.units();
     let groups = table::workgroups(enc.device().profile(), &form, most);
-    enc.dispatch(&pipeline, push.bytes(), [groups, 1, 1], reads, writes)?;
+    let mut late = j.late();
+    late.push(picks.indices.0);
+    enc.dispatch_early(&pipeline, Told::bytes(&push), [groups, 1, 1], [reads, writes], &late)?;
     for _ in j.matrices {
         STATS.quantized(table::PLACE, j.m, j.k / i64::from(GROUP));
     }

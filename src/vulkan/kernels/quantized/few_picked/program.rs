@@ -2,7 +2,9 @@
 //! matrices are picked, that each workgroup makes for itself.
 
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
+use crate::vulkan::kernels::progress;
 use crate::vulkan::kernels::quantized::few_rows::program::Program as Rows;
+use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::units::place;
 use crate::vulkan::tune::quantized::few_picked::{
     BEGINNING, EIGHT, MATRICES, PICKS, SEEN, TAKEN, items, own,
@@ -74,12 +76,12 @@ add.u32 unit,unit,1; setp.lt.u32 p,unit,{};
 @p bra UNIT;
 mov.u32 unit,0; add.u32 item,item,1;
 bra ITEM;
-DONE:
-ret;
-}}",
+DONE:",
                 rows.units()
             ),
         );
+        progress::ends(&mut o, size_of::<Push>());
+        o += "ret;\n}\n";
         o
     }
 
@@ -115,19 +117,9 @@ mov.u32 slot,0; mov.u32 begun,0; mov.u32 it,items; mov.u32 cb,columns; mov.u32 i
     }
 
     /// Counts the picks of each matrix, in what is going to be room for sums, and keeps the matrix of each pick; none behind them.
-    /// All picks are read before the first is looked at.
+    /// All picks are read before the first is looked at, past the first-level cache, as who makes them may just have ended.
     fn count(&self, o: &mut String) {
         let threads = self.threads();
-        for n in 0..self.counted() {
-            put(
-                o,
-                format_args!(
-                    "add.u32 ir,tid,{}; setp.lt.u32 q,ir,picks; mul.wide.u32 l,ir,4; add.u64 l,ip,l; mov.u32 got{n},0;
-@q ld.global.b32 got{n},[l];",
-                    threads * n
-                ),
-            );
-        }
         for first in (0..32 * own(self.matrices)).step_by(threads as usize) {
             put(
                 o,
@@ -147,6 +139,17 @@ mov.u32 slot,0; mov.u32 begun,0; mov.u32 it,items; mov.u32 cb,columns; mov.u32 i
                     PICKS / TAKEN,
                     2 * TAKEN,
                     none = MATRICES << 16 | MATRICES
+                ),
+            );
+        }
+        progress::workgroup_waits(o, size_of::<Push>());
+        for n in 0..self.counted() {
+            put(
+                o,
+                format_args!(
+                    "add.u32 ir,tid,{}; setp.lt.u32 q,ir,picks; mul.wide.u32 l,ir,4; add.u64 l,ip,l; mov.u32 got{n},0;
+@q ld.global.cg.b32 got{n},[l];",
+                    threads * n
                 ),
             );
         }

@@ -108,8 +108,7 @@ impl Program {
     pub fn head(&self, o: &mut String, slots: u32) {
         let Form { tiles, pieces, warps, together, buffers, .. } = self.form;
         let xs = tiles * pieces * GROUPS * 8;
-        let told = if self.picked { size_of::<Push>() } else { progress::told::<Push>() };
-        *o += &text::head("sm_90", told, [32 * warps, together]);
+        *o += &text::head("sm_90", progress::told::<Push>(), [32 * warps, together]);
         put(
             o,
             format_args!(

@@ -1,10 +1,14 @@
-//! Few rows by long dense matrices in PTX, on GPUs that take it: a workgroup has all of K, so that it leaves nothing to add up; weights
-//! go from memory into registers as they lie, rows of x through shared memory. Takes what `qmm_joined` joins, but no normalisation. The
+//! Few rows by dense matrices in PTX, on GPUs that take it: sums stay in registers along K, or along the part of it that warps and
+//! workgroups have; weights go from memory into registers as they lie, rows of x through shared memory. Takes what `qmm_joined` joins, but no normalisation. The
 //! twin is matmul_held.comp (MLX_VK_DISABLE=matmul_wide).
 
+mod finish;
+mod join;
 #[cfg(test)]
 mod tests;
 mod text;
+
+use smallvec::SmallVec;
 
 use self::text::Program;
 use super::few_rows::readable;
@@ -15,17 +19,22 @@ use crate::kernels::DeviceView;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::matmul::{Problem, matmul_or};
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
-use crate::vulkan::tune::gemv::wide::{COLUMNS, THREADS, takes};
+use crate::vulkan::tune::gemv::wide::{Form, layout, takes_alone};
 use crate::vulkan::{CommandEncoder, Features};
 
 impl KernelKey for Program {
     fn name(&self) -> String {
         let after = self.after.map_or(String::new(), |f| format!("_{}", f.program.name()));
-        format!("matmul_wide_v{COLUMNS}_dense_bfloat16_{}{after}", self.rows().matrices())
+        let Form { blocks, teams, splits, columns, .. } = self.form;
+        let matrices = self.rows().matrices();
+        format!("matmul_wide_{blocks}x{teams}x{splits}_v{columns}_dense_bfloat16_{matrices}{after}")
     }
 
     fn module(&self, _: &Features) -> Module {
-        Module { source: Source::Ptx { text: self.text(), threads: THREADS }, ..Default::default() }
+        Module {
+            source: Source::Ptx { text: self.text(), threads: self.form.threads() },
+            ..Default::default()
+        }
     }
 }
 
@@ -45,7 +54,7 @@ fn product(enc: &mut CommandEncoder, p: &Problem) -> Result<bool> {
     let (x, w) = (&p.a, &p.b);
     let dense = x.cs == 1 && x.rs == p.k && w.rs == 1 && w.cs == p.k && p.d_rs == p.n;
     let alone = p.batch.is_empty() && p.table.is_none() && p.fused.is_none() && !p.has_addend();
-    if !dense || !alone {
+    if !dense || !alone || !takes_alone(enc.device().profile(), p.dtype, [p.m, p.k, p.n]) {
         return Ok(false);
     }
     let (matrices, results) = ([Matrix { rows: p.n, parts: [w.ptr, 0, 0] }], [p.d]);
@@ -61,14 +70,21 @@ pub fn run(
     writes: &[(u64, u64)],
 ) -> Result<bool> {
     let device = enc.device();
-    if !takes(device.profile(), j.dtype, [j.m, j.k, j.rows()]) || !fits(j) || !device.warpgroups() {
-        return Ok(false);
-    }
-    // FITS: `takes` bounds products of them.
-    let program = Program { k: j.k as u32, lengths: j.lengths(), after: j.after };
+    let form = layout(device.profile(), j.dtype, [j.m, j.k, j.rows()]);
+    let Some(form) = form.filter(|_| fits(j) && device.warpgroups()) else { return Ok(false) };
+    // FITS: `layout` bounds products of them.
+    let program = Program { form, k: j.k as u32, lengths: j.lengths(), after: j.after };
     let pipeline = device.pipeline(&program)?;
+    let (mut push, mut written) = (Push::of(j), SmallVec::<[(u64, u64); 8]>::from_slice(writes));
+    let units = program.rows().all();
+    if form.splits > 1 {
+        let bytes = program.left();
+        push.sums = enc.temp(bytes)?;
+        push.norm = enc.counters(units as usize)?;
+        written.extend([(push.sums, bytes as u64), (push.norm, 4 * u64::from(units))]);
+    }
     enc.describe(2.0 * (j.rows() * j.m) as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
-    let (push, groups) = (Push::of(j), [program.rows().all(), 1, 1]);
-    enc.dispatch_early(&pipeline, Told::bytes(&push), groups, [reads, writes], &j.late())?;
+    let groups = [units * form.splits, 1, 1];
+    enc.dispatch_early(&pipeline, Told::bytes(&push), groups, [reads, &written], &j.late())?;
     Ok(true)
 }

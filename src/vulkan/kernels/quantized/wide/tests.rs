@@ -5,6 +5,7 @@ use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::quantized::trial::{FewRows, added, gated, whole};
 use crate::vulkan::kernels::tests::ptx::Program as Reader;
+use crate::vulkan::tune::gemv::wide::Form;
 
 /// Rows by one matrix with what is added, by three, and by two at once with a gated unit: rows and matrices that end inside what a
 /// warp has of them, spans that end inside a turn of the loop.
@@ -12,12 +13,32 @@ use crate::vulkan::kernels::tests::ptx::Program as Reader;
 fn texts_compute_what_products_are() {
     let ways: [([u32; 3], Option<KeptAfter>); 3] =
         [([70, 0, 0], Some(added())), ([66, 18, 30], None), ([44, 44, 0], Some(gated()))];
-    for (m, k) in [(19, 64), (32, 320), (17, 512)] {
+    let form = |blocks, teams, splits, columns, ring, window| Form {
+        blocks,
+        teams,
+        splits,
+        columns,
+        ring,
+        window,
+        together: 1,
+    };
+    for (m, k, form) in [
+        (19, 64, form(4, 1, 1, 32, 4, 2)),
+        (32, 320, form(4, 1, 1, 32, 4, 2)),
+        (17, 512, form(2, 4, 1, 32, 3, 2)),
+        (32, 704, form(4, 2, 2, 32, 3, 3)),
+        (8, 320, form(2, 8, 1, 8, 4, 4)),
+        (5, 1216, form(3, 5, 1, 8, 4, 4)),
+        (2, 64, form(1, 2, 3, 8, 2, 2)),
+        (16, 640, form(6, 2, 2, 16, 4, 2)),
+    ] {
         for (lengths, after) in ways {
             let mut t = FewRows::new(11, [m, k, 0], lengths);
-            let program = Program { k: k as u32, lengths, after };
+            let program = Program { form, k: k as u32, lengths, after };
             whole(&program.text(), &program);
-            let units = program.rows().all() as usize;
+            let units = (program.rows().all() * form.splits) as usize;
+            t.push.sums = t.memory.place(vec![0; program.left()]);
+            t.push.norm = t.memory.place(vec![0; 4 * units]);
             Reader::read(&program.text()).run(&mut t.memory, t.push.bytes(), units);
             t.compare(after.is_some());
         }

@@ -1,21 +1,20 @@
-//! The text of few rows by long dense matrices (mma of PTX): a workgroup has a unit of rows of weights, a warp sixteen of them. A lane
-//! reads sixteen bytes of its rows of weights at a time, which are left sides as they lie; rows of x come to shared memory ahead, of
-//! which it reads the same elements as right sides.
+//! The text of few rows by dense matrices (mma of PTX): a workgroup has a unit of rows of weights, a warp sixteen of them and a part of
+//! K, a team of warps all rows of the unit and the same part. A lane reads sixteen bytes of its rows of weights at a time, which are left
+//! sides as they lie; rows of x come to shared memory ahead, of which it reads the same elements as right sides.
 
 use std::mem::offset_of;
 
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, put};
 use crate::vulkan::kernels::progress;
-use crate::vulkan::kernels::quantized::few_rows::steps;
 use crate::vulkan::kernels::quantized::push::Push;
-use crate::vulkan::kernels::quantized::steps::{arrays, lay_sums, store_pair};
 use crate::vulkan::kernels::quantized::units::Units;
-use crate::vulkan::tune::gemv::wide::{COLUMN, COLUMNS, RING, SPAN, THREADS, TOGETHER, UNIT, WINDOW};
+use crate::vulkan::tune::gemv::wide::{BLOCK, COLUMN, Form, SPAN};
 
 /// What the kernel does; bfloat16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Program {
+    pub form: Form,
     /// Length of a row.
     pub k: u32,
     /// Rows of each matrix.
@@ -24,76 +23,129 @@ pub struct Program {
     pub after: Option<KeptAfter>,
 }
 
-/// Bytes of a row of x in a span, and of all.
+/// Bytes of a row of x in a span.
 const ROW: u32 = 2 * SPAN;
-/// See [`ROW`].
-const STAGE: u32 = ROW * COLUMNS;
-/// Sixteen bytes of a span that a thread brings.
-const TURNS: u32 = STAGE / 16 / THREADS;
+/// Sixteen bytes of them.
+const CHUNKS: u32 = ROW / 16;
 /// Registers of a span of a lane's two rows of weights.
 const HELD: u32 = 16;
-/// Bytes of a warp's sums.
-const SUMS: u32 = 4 * COLUMN * COLUMNS;
 
 impl Program {
     /// How it goes over rows: of two matrices at once a warp has eight rows each.
     pub(super) fn rows(&self) -> Units {
         let pair = self.after.is_some() && self.lengths[1] > 0;
-        Units { lengths: self.lengths, after: self.after.is_some(), unit: if pair { UNIT / 2 } else { UNIT } }
+        let unit = BLOCK * self.form.blocks;
+        Units { lengths: self.lengths, after: self.after.is_some(), unit: if pair { unit / 2 } else { unit } }
     }
 
-    /// Spans of K.
+    /// Rows of a matrix that a warp has.
+    pub(super) fn of_warp(&self) -> u32 {
+        BLOCK / self.rows().sides()
+    }
+
+    /// Bytes of x of a span.
+    fn stage(&self) -> u32 {
+        ROW * self.form.columns
+    }
+
+    /// Bytes of a warp's sums.
+    pub(super) fn sums(&self) -> u32 {
+        4 * COLUMN * self.form.columns
+    }
+
+    /// Where a number lies behind the sums of all warps.
+    pub(super) fn flag(&self) -> u32 {
+        self.form.blocks * self.form.teams * self.sums()
+    }
+
+    /// Threads that have the same part of K.
+    fn team(&self) -> u32 {
+        32 * self.form.blocks
+    }
+
+    /// Sixteen bytes of a span that a thread brings, at most.
+    fn turns(&self) -> u32 {
+        (self.form.columns * CHUNKS).div_ceil(self.team())
+    }
+
+    /// Spans of a part of K, at most.
     fn spans(&self) -> u32 {
-        self.k / SPAN
+        (self.k / SPAN).div_ceil(self.form.teams * self.form.splits)
+    }
+
+    /// Pairs of results that a row of x has of a block.
+    pub(super) fn pairs(&self) -> u32 {
+        self.of_warp() / 2
+    }
+
+    /// Pairs of results of a workgroup.
+    pub(super) fn results(&self) -> u32 {
+        self.form.blocks * self.form.columns * self.pairs()
+    }
+
+    /// A barrier of a team.
+    fn meet(&self) -> String {
+        match self.form.teams {
+            1 => "bar.sync 0;".into(),
+            _ => format!("bar.sync meeting,{};", self.team()),
+        }
     }
 
     /// The whole text.
     pub fn text(&self) -> String {
-        let mut o = String::with_capacity(16 << 10);
+        let Form { ring, window, .. } = self.form;
+        let (body, mut o) = (self.form.body(), String::with_capacity(32 << 10));
         self.head(&mut o);
         self.places(&mut o);
-        (0..WINDOW).for_each(|i| self.load_weights(&mut o, i, i));
+        (0..window).for_each(|i| self.load_weights(&mut o, i, i));
         progress::workgroup_waits(&mut o, size_of::<Push>());
-        (0..RING - 1).for_each(|s| self.copy_x(&mut o, s));
+        (0..ring - 1).for_each(|s| self.copy_x(&mut o, s));
         put(&mut o, format_args!("BODY:"));
-        for s in 0..RING {
-            put(&mut o, format_args!("cp.async.wait_group {};\nbar.sync 0;", RING - 2));
-            self.copy_x(&mut o, s + RING - 1);
+        for s in 0..body {
+            put(&mut o, format_args!("cp.async.wait_group {};\n{}", ring - 2, self.meet()));
+            self.copy_x(&mut o, s + ring - 1);
             self.multiply(&mut o, s);
-            self.load_weights(&mut o, s % WINDOW, s + WINDOW);
+            self.load_weights(&mut o, s % window, s + window);
         }
         put(
             &mut o,
             format_args!(
-                "add.u64 wa,wa,{all}; add.u64 wb,wb,{all}; add.u64 xa,xa,{all}; setp.gt.u32 p,left,{RING}; sub.u32 left,left,{RING};\n@p bra BODY;",
-                all = RING * ROW
+                "add.u64 wa,wa,{all}; add.u64 wb,wb,{all}; add.u64 xa,xa,{all}; sub.u32 left,left,{body}; sub.u32 loops,loops,1; setp.ne.u32 p,loops,0;\n@p bra BODY;",
+                all = body * ROW
             ),
         );
         self.finish(&mut o);
+        put(&mut o, format_args!("DONE:"));
         progress::ends(&mut o, size_of::<Push>());
         o += "ret;\n}\n";
         o
     }
 
     fn head(&self, o: &mut String) {
-        *o += &head("sm_90", progress::told::<Push>(), [THREADS, TOGETHER]);
+        let Form { columns, window, ring, splits, teams, .. } = self.form;
+        *o += &head("sm_90", progress::told::<Push>(), [self.form.threads(), self.form.together]);
         put(
             o,
             format_args!(
-                ".shared .align 128 .b8 ring[{ring}];
-.reg .pred p,one,two,live,there<{TURNS}>,mine;
-.reg .b32 tid,lane,warp,g,t,rows,unit,local,tmp,left,len,row0,row1,low,high,at,v,r,pk,size<{TURNS}>,to<{TURNS}>;
-.reg .b32 c<{held}>,b<{right}>,h<8>,ar<2>;
-.reg .f32 tot<{sums}>,e<6>,y<4>;
-.reg .b64 wa,wb,xa,from<{TURNS}>,l,m,da;
+                ".shared .align 128 .b8 ring[{bytes}];
+.reg .pred p,q,one,two,live,there<{turns}>,has<{turns}>,mine;
+.reg .b32 tid,lane,warp,g,t,rows,unit,local,tmp,left,loops,len,row0,row1,low,high,at,v,r,pk,team,block,split,part,meeting,size<{turns}>,to<{turns}>;
+.reg .b32 c<{held}>,b<{columns}>,h<8>,ar<2>;
+.reg .f32 tot<{sums}>,e<6>,y<4>,w<2>;
+.reg .b64 wa,wb,xa,from<{turns}>,l,m,da;
 ld.param.u32 rows,[args+{at_rows}];
-mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; and.b32 t,lane,3; mov.u32 unit,%ctaid.x; mov.u32 left,{spans};",
-                ring = (RING * STAGE).max(THREADS / 32 * SUMS),
-                held = HELD * WINDOW,
-                right = COLUMNS,
-                sums = COLUMNS / 2,
+mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; and.b32 t,lane,3; mov.u32 tmp,%ctaid.x; div.u32 unit,tmp,{splits}; rem.u32 split,tmp,{splits};
+div.u32 team,warp,{blocks}; rem.u32 block,warp,{blocks}; add.u32 meeting,team,1; mad.lo.u32 part,split,{teams},team; mul.lo.u32 part,part,{spans};
+mov.u32 left,{all}; sub.u32 left,left,part; min.s32 left,left,{spans}; mov.u32 loops,{loops};",
+                bytes = (teams * ring * self.stage()).max(self.flag() + 4),
+                turns = self.turns(),
+                held = HELD * window,
+                sums = columns / 2,
                 at_rows = offset_of!(Push, rows),
+                blocks = self.form.blocks,
                 spans = self.spans(),
+                all = self.k / SPAN,
+                loops = self.spans().div_ceil(self.form.body()),
             ),
         );
     }
@@ -106,9 +158,9 @@ mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; a
         put(
             o,
             format_args!(
-                "mul.lo.u32 local,local,{unit}; mad.lo.u32 local,warp,{of_warp},local; sub.u32 tmp,len,1; add.u32 row0,local,g; add.u32 row1,row0,{second}; min.u32 row0,row0,tmp; min.u32 row1,row1,tmp;",
+                "mul.lo.u32 local,local,{unit}; mad.lo.u32 row0,block,{of_warp},local; add.u32 row0,row0,g; sub.u32 tmp,len,1; add.u32 row1,row0,{second}; min.u32 row0,row0,tmp; min.u32 row1,row1,tmp;",
                 unit = rows.unit,
-                of_warp = rows.unit / 4,
+                of_warp = self.of_warp(),
                 second = if rows.sides() == 2 { 0 } else { 8 },
             ),
         );
@@ -117,21 +169,7 @@ mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; a
             put(
                 o,
                 format_args!(
-                    "mul.wide.u32 l,{row},{}; add.u64 {to},{to},l; mul.wide.u32 l,t,16; add.u64 {to},{to},l;",
-                    2 * self.k
-                ),
-            );
-        }
-        put(o, format_args!("ld.param.u64 xa,[args];"));
-        for i in 0..TURNS {
-            // Chunks of a row lie exchanged, so that neighbouring rows' are read at once. Rows that are not there are the first.
-            put(
-                o,
-                format_args!(
-                    "add.u32 tmp,tid,{}; shr.u32 v,tmp,3; and.b32 r,tmp,7; setp.lt.u32 there{i},v,rows; selp.u32 row0,v,0,there{i};
-mul.wide.u32 from{i},row0,{}; mul.wide.u32 l,r,16; add.u64 from{i},from{i},l;
-and.b32 tmp,v,1; shl.b32 tmp,tmp,2; xor.b32 r,r,tmp; mov.u32 to{i},ring; mad.lo.u32 to{i},v,{ROW},to{i}; mad.lo.u32 to{i},r,16,to{i};",
-                    THREADS * i,
+                    "mul.wide.u32 l,{row},{}; add.u64 {to},{to},l; mul.wide.u32 l,t,16; add.u64 {to},{to},l; mul.wide.u32 l,part,{ROW}; add.u64 {to},{to},l;",
                     2 * self.k
                 ),
             );
@@ -139,24 +177,46 @@ and.b32 tmp,v,1; shl.b32 tmp,tmp,2; xor.b32 r,r,tmp; mov.u32 to{i},ring; mad.lo.
         put(
             o,
             format_args!(
-                "mov.u32 low,ring; mad.lo.u32 low,g,{ROW},low; mad.lo.u32 low,t,16,low; and.b32 tmp,g,1; shl.b32 tmp,tmp,6; xor.b32 low,low,tmp; xor.b32 high,low,64;"
+                "ld.param.u64 xa,[args]; mul.wide.u32 l,part,{ROW}; add.u64 xa,xa,l; mov.u32 at,ring; mad.lo.u32 at,team,{},at; mul.lo.u32 row1,team,{}; sub.u32 row1,tid,row1;",
+                self.form.ring * self.stage(),
+                self.team()
             ),
         );
-        (0..COLUMNS / 2).for_each(|i| put(o, format_args!("mov.f32 tot{i},0f00000000;")));
-        (0..HELD * WINDOW).for_each(|i| put(o, format_args!("mov.b32 c{i},0;")));
+        for i in 0..self.turns() {
+            // Chunks of a row lie exchanged, so that neighbouring rows' are read at once. Rows that are not there are the first.
+            put(
+                o,
+                format_args!(
+                    "add.u32 tmp,row1,{}; setp.lt.u32 has{i},tmp,{}; shr.u32 v,tmp,3; and.b32 r,tmp,7; setp.lt.u32 there{i},v,rows; selp.u32 row0,v,0,there{i};
+mul.wide.u32 from{i},row0,{}; mul.wide.u32 l,r,16; add.u64 from{i},from{i},l;
+and.b32 tmp,v,1; shl.b32 tmp,tmp,2; xor.b32 r,r,tmp; mad.lo.u32 to{i},v,{ROW},at; mad.lo.u32 to{i},r,16,to{i};",
+                    self.team() * i,
+                    self.form.columns * CHUNKS,
+                    2 * self.k
+                ),
+            );
+        }
+        put(
+            o,
+            format_args!(
+                "mad.lo.u32 low,g,{ROW},at; mad.lo.u32 low,t,16,low; and.b32 tmp,g,1; shl.b32 tmp,tmp,6; xor.b32 low,low,tmp; xor.b32 high,low,64;"
+            ),
+        );
+        (0..self.form.columns / 2).for_each(|i| put(o, format_args!("mov.f32 tot{i},0f00000000;")));
+        (0..HELD * self.form.window).for_each(|i| put(o, format_args!("mov.b32 c{i},0;")));
     }
 
     /// Asks for x of the span that comes `s` behind the body's first; zeros where there is none.
     fn copy_x(&self, o: &mut String, s: u32) {
-        put(o, format_args!("setp.gt.u32 p,left,{s};"));
-        for i in 0..TURNS {
+        put(o, format_args!("setp.gt.s32 p,left,{s};"));
+        for i in 0..self.turns() {
             put(
                 o,
                 format_args!(
                     "and.pred mine,p,there{i}; selp.u32 size{i},16,0,mine; selp.u32 tmp,{},0,p; cvt.u64.u32 l,tmp; add.u64 l,l,from{i}; add.u64 l,l,xa;
-cp.async.cg.shared.global [to{i}+{}],[l],16,size{i};",
+@has{i} cp.async.cg.shared.global [to{i}+{}],[l],16,size{i};",
                     ROW * s,
-                    s % RING * STAGE
+                    s % self.form.ring * self.stage()
                 ),
             );
         }
@@ -166,7 +226,7 @@ cp.async.cg.shared.global [to{i}+{}],[l],16,size{i};",
     /// Asks for the weights of the span that comes `s` behind the body's first, into set `i`. Volatile: the compiler leaves the loads
     /// where they are.
     fn load_weights(&self, o: &mut String, i: u32, s: u32) {
-        put(o, format_args!("setp.gt.u32 p,left,{s};"));
+        put(o, format_args!("setp.gt.s32 p,left,{s};"));
         for (k, (from, half)) in [("wa", 0), ("wa", 1), ("wb", 0), ("wb", 1)].into_iter().enumerate() {
             let c = HELD * i + 4 * k as u32;
             let all = [c, c + 1, c + 2, c + 3].map(|c| format!("c{c}"));
@@ -185,7 +245,8 @@ cp.async.cg.shared.global [to{i}+{}],[l],16,size{i};",
 
     /// Multiplies a span.
     fn multiply(&self, o: &mut String, s: u32) {
-        for j in 0..COLUMNS / 8 {
+        let (tiles, at) = (self.form.columns / 8, s % self.form.ring * self.stage());
+        for j in 0..tiles {
             for (k, from) in ["low", "high"].into_iter().enumerate() {
                 let b = 8 * j + 4 * k as u32;
                 put(
@@ -195,13 +256,13 @@ cp.async.cg.shared.global [to{i}+{}],[l],16,size{i};",
                         b + 1,
                         b + 2,
                         b + 3,
-                        s * STAGE + 8 * ROW * j
+                        at + 8 * ROW * j
                     ),
                 );
             }
         }
-        for (step, j) in (0..4).flat_map(|step| (0..COLUMNS / 8).map(move |j| (step, j))) {
-            let c = HELD * (s % WINDOW) + 2 * step;
+        for (step, j) in (0..4).flat_map(|step| (0..tiles).map(move |j| (step, j))) {
+            let c = HELD * (s % self.form.window) + 2 * step;
             let (b, sums) = (8 * j + 2 * step, [0, 1, 2, 3].map(|e| format!("tot{}", 4 * j + e)).join(","));
             put(
                 o,
@@ -214,49 +275,5 @@ cp.async.cg.shared.global [to{i}+{}],[l],16,size{i};",
                 ),
             );
         }
-    }
-
-    /// What becomes of the sums: a warp's go through shared memory, so that a lane has two rows beside each other.
-    fn finish(&self, o: &mut String) {
-        let rows = self.rows();
-        let pairs = 8 / rows.sides();
-        put(
-            o,
-            format_args!(
-                "cp.async.wait_group 0;\nbar.sync 0;
-mov.u32 at,ring; mad.lo.u32 at,warp,{SUMS},at; mad.lo.u32 tmp,t,{two},at; mad.lo.u32 tmp,g,4,tmp;",
-                two = 2 * COLUMN * 4
-            ),
-        );
-        lay_sums(o, COLUMNS / 8, COLUMN);
-        put(
-            o,
-            format_args!(
-                "bar.warp.sync -1;
-div.u32 v,lane,{pairs}; rem.u32 r,lane,{pairs}; shl.b32 r,r,1; mad.lo.u32 at,v,{column},at; mad.lo.u32 at,r,4,at; add.u32 row0,local,r;
-mul.wide.u32 m,v,len; cvt.u64.u32 l,row0; add.u64 m,m,l; shl.b64 m,m,1; setp.lt.u32 live,row0,len;",
-                column = 4 * COLUMN
-            ),
-        );
-        rows.told(o, "da", 3, 0);
-        (0..COLUMNS * pairs / 32).for_each(|i| self.store(o, i));
-    }
-
-    /// Stores a turn of results, at `m` from their first.
-    fn store(&self, o: &mut String, i: u32) {
-        let rows = self.rows();
-        let of_turn = 32 * rows.sides() / 8;
-        put(
-            o,
-            format_args!(
-                "add.u32 tmp,v,{}; setp.lt.u32 mine,tmp,rows; and.pred mine,mine,live;\n@!mine bra STORED{i};",
-                of_turn * i
-            ),
-        );
-        // INVARIANT: `fits` asked whether there are steps.
-        let steps = self.after.and_then(|a| steps(&a)).unwrap_or_default();
-        let sides: Vec<u32> = (0..rows.sides()).map(|side| 4 * (of_turn * i * COLUMN + 8 * side)).collect();
-        store_pair(o, &steps, self.after.map_or(0, |a| arrays(&a)), &sides);
-        put(o, format_args!("STORED{i}:\nmul.wide.u32 l,len,{}; add.u64 m,m,l;", 2 * of_turn));
     }
 }
