@@ -262,7 +262,8 @@ def test_what_workgroups_tell_each_other_is_listed(many_units):
     pattern = re.compile(r"\batomic[A-Z]\w*\(")
     files = {p.name for p in (ROOT / "shaders").rglob("*.*") if pattern.search(p.read_text())}
     by_last = {"reduce.comp", "sdpa_token.comp", "sdpa_vector.comp", "softmax.comp"}
-    assert files == {"last.glsl", *portability.BETWEEN} - by_last
+    # How commands of some GPUs wait for each other; the devices of these tests have none of them.
+    assert files == {"last.glsl", "progress.glsl", *portability.BETWEEN} - by_last
 
 
 HANDED_OVER = """

@@ -64,6 +64,8 @@ const JOIN: f64 = 2.5;
 const LEAST: i64 = 1 << 20;
 /// Workgroups that share K, at most.
 const SPLITS: u32 = 2;
+/// Blocks of a workgroup whose teams share K, at most.
+const MOST: i64 = 8;
 /// Spans that are on their way of weights, for so many rows of x; of these registers leave room for less.
 const WINDOWS: [(u32, u32); 3] = [(8, 4), (16, 2), (32, 2)];
 
@@ -110,7 +112,10 @@ pub(in crate::vulkan) fn layout(p: &Profile, dtype: Dtype, [m, k, n]: [i64; 3]) 
         let teams = (WARPS / blocks).min(TEAMS).min(most).min(spans.div_ceil(splits));
         Form::with([blocks, teams, splits], rows, 1)
     };
-    let others = (1..=SPLITS).flat_map(|s| (1..=8).map(move |b| (b, s))).map(|(b, s)| shared(b, s));
+    // As many blocks as leave no multiprocessor a second workgroup.
+    let blocks =
+        |splits: u32| ceil(ceil(n, BLOCK.into()) * i64::from(splits), p.units.into()).min(MOST) as u32;
+    let others = (1..=SPLITS).map(|s| shared(blocks(s), s));
     [long].into_iter().chain(others).min_by(|a, b| a.cost(p, [k, n]).total_cmp(&b.cost(p, [k, n])))
 }
 
