@@ -80,6 +80,7 @@ static LOCKS: &[&'static dyn fork::Hold] = &[
 /// statistics; runs when the interpreter ends.
 fn end(py: Python<'_>, owner: u32) -> PyResult<()> {
     // A forked child has none of the threads that would be waited for, and none of the group's connections.
+    #[cfg(feature = "vulkan")]
     let mut others = false;
     if fork::generation() == owner {
         // An exception that nobody caught ends this process.
@@ -91,8 +92,11 @@ fn end(py: Python<'_>, owner: u32) -> PyResult<()> {
             }
             distributed::leave(failed);
         });
-        let threads: usize = py.import("threading")?.call_method0("active_count")?.extract()?;
-        others = threads > 1 || distributed::is_busy();
+        #[cfg(feature = "vulkan")]
+        {
+            let threads: usize = py.import("threading")?.call_method0("active_count")?.extract()?;
+            others = threads > 1 || distributed::is_busy();
+        }
         py.detach(crate::eval::end);
         super::vulkan::print_if_asked();
     }

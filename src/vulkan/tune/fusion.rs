@@ -129,10 +129,6 @@ pub fn joins_dense(
     float && whole && (if m == 1 { one() } else { few() }) && !GEMV_JOINED.disabled()
 }
 
-/// Eights of rows from which on `few_rows` leaves them to a command of their own, which another one beside it hides. H200, a step of 32
-/// sequences of 30B-A3B 9.7 and 8.45 ms, of 8 no difference.
-const NORMED_TILES: u32 = 4;
-
 /// Whether the kernel of such products, which give `n` results of a row together, also normalises the rows. H200, 8B in bfloat16,
 /// two rows, us with and without, as many more a command of its own takes (4.5): 24576 x 4096 53 and 52, 6144 x 4096 20 and 16.5.
 /// Rows of x that meet codes are not on Vulkan's matrices: 24576 x 4096 36 and 28.7, 6144 x 4096 18.5 and 11.8.
@@ -148,8 +144,7 @@ pub fn normalises(
         Some(_) if sizes[0] == 1 => true,
         Some(format) if wide_codes::splits(p, dtype, format, sizes).is_some() => false,
         Some(format) => {
-            let form = few_rows::layout(p, &row_product(format, dtype, sizes));
-            form.is_some_and(|f| f.splits == 1 && f.tiles < NORMED_TILES)
+            few_rows::layout(p, &row_product(format, dtype, sizes)).is_some_and(|f| f.splits == 1)
         }
         None if sizes[0] == 1 => takes_norm(p, sizes[2]),
         // A workgroup has whole rows.
