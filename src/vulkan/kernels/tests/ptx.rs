@@ -368,9 +368,7 @@ impl Reader {
         match name.split('.').next() {
             Some("ret") => {}
             Some("bra") => i.kind = Kind::Branch(parts[0][0].clone()),
-            Some("bar") if !name.contains("warp") => {
-                i.kind = products::barrier(self.operand(&parts[0][0]), parts.get(1))
-            }
+            Some("bar") if !name.contains("warp") => i.kind = products::barrier(self, &parts),
             Some("bar" | "fence" | "prefetch" | "wgmma") if !name.contains("mma_async") => {
                 i.kind = Kind::Nothing
             }

@@ -1,7 +1,7 @@
 //! Products of matrices of a warp and of a warpgroup, and barriers in memory, as the reader of PTX runs them.
 
 use super::{
-    Around, GONE, Instruction, Kind, LANES, Operand, Space, Warp, bits, bytes, float, of_bf16, value,
+    Around, GONE, Instruction, Kind, LANES, Operand, Reader, Space, Warp, bits, bytes, float, of_bf16, value,
 };
 
 /// What is done at a barrier in memory: how many it awaits, how many came, and how often all did.
@@ -24,9 +24,9 @@ impl Arrivals {
 }
 
 /// A barrier of warps, by its number and threads.
-pub(super) fn barrier(number: Operand, threads: Option<&Vec<String>>) -> Kind {
-    let threads = threads.map(|p| p[0].parse::<usize>().expect("a number"));
-    Kind::Barrier(number, threads.map(|n| n / LANES))
+pub(super) fn barrier(reader: &Reader, parts: &[Vec<String>]) -> Kind {
+    let threads = parts.get(1).map(|p| p[0].parse::<usize>().expect("a number"));
+    Kind::Barrier(reader.operand(&parts[0][0]), threads.map(|n| n / LANES))
 }
 
 /// Lets those go on whose barrier all have reached.
