@@ -34,7 +34,7 @@ def few_rows(rng, form, dtype, k):
 
     def one(f):
         got, ran = steps(f)
-        assert [name.startswith(("matmul_held_", "matmul_wide_")) for name in ran] == [True], ran
+        assert [name.startswith("matmul_held_") for name in ran] == [True], ran
         assert sum(ran.values()) == 1, ran
         return got
 
@@ -109,6 +109,8 @@ def here_or_plain(rng, body, here, plain):
 def test_few_rows_are_one_kernel(rng, dtype, form):
     # Compiling takes a CPU long: one length for each form and dtype.
     i = FORMS.index(form) + (dtype == "bfloat16")
+    # Where there is another kernel, it has `test_long_matrices`.
+    mx.vulkan._set_disabled(["matmul_wide"])
     here_or_plain(rng, few_rows, (form, dtype, LONG[i % 3]), (form, dtype, SHORT[i % 3]))
 
 
@@ -147,8 +149,9 @@ LENGTHS = [((16384, 1034, 30), 8500), ((4096, 530, 98), 1030), ((1500, 34, 66), 
 
 @pytest.mark.parametrize(
     ("rows", "k", "lengths"),
-    [(17, 64, 0), (32, 1024, 0), (25, 192, 0), (8, 320, 0), (5, 4096, 1), (8, 12288, 1)]
-    + [(16, 4096, 1), (2, 2048, 2), (13, 3072, 1), (32, 12288, 1), (29, 4096, 1), (32, 1088, 2)],
+    [(17, 64, 0), (20, 320, 0), (32, 1024, 0), (25, 192, 0), (8, 320, 0), (5, 4096, 1)]
+    + [(8, 12288, 1), (16, 4096, 1), (2, 2048, 2), (13, 3072, 1), (32, 12288, 1)]
+    + [(29, 4096, 1), (32, 1088, 2)],
 )
 def test_long_matrices(rng, rows, k, lengths):
     """Several workgroups' rows, of several matrices, with all that follows."""

@@ -18,10 +18,3 @@ layout(push_constant, scalar) uniform Push {
                                   // PICKS of qmm_coop: workgroups of a matrix
     PROGRESS_WORDS
 } p;
-#ifdef PROGRESS
-void await_others() { await_others(p.progress_number, p.progress_awaited, p.progress_waits); }
-void tell_others() { tell_others(p.progress_number); }
-#else
-void await_others() {}
-void tell_others() {}
-#endif

@@ -51,7 +51,11 @@ void sums() {
 }
 
 void main() {
-    await_others();
+#ifdef PROGRESS
+    await_others(p.progress_number, p.progress_awaited, p.progress_waits);
     sums();
-    tell_others();
+    tell_others(p.progress_number);
+#else
+    sums();
+#endif
 }

@@ -190,24 +190,6 @@ pub fn launch(
     Ok(())
 }
 
-/// The same of a kernel that may begin while the commands before it end, which reads what begins at `late` behind its wait.
-pub fn launch_early(
-    enc: &mut CommandEncoder,
-    pipeline: &Arc<Pipeline>,
-    push: impl GridPush,
-    tiles: u64,
-    [reads, writes]: [&[(u64, u64)]; 2],
-    late: &[u64],
-) -> Result<()> {
-    let most = u64::from(enc.device().features().max_groups_x.max(65535));
-    for tile0 in (0..tiles).step_by(most as usize) {
-        let x = (tiles - tile0).min(most) as u32;
-        let push = push.beginning(tile0 as u32, 0);
-        enc.dispatch_early(pipeline, push.bytes(), [x, 1, 1], [reads, writes], late)?;
-    }
-    Ok(())
-}
-
 /// A grid of at least `groups` workgroups; kernels number them by y * width + x and skip the surplus.
 pub fn grid(enc: &CommandEncoder, groups: u64) -> [u32; 3] {
     grid_of_width(enc, groups, 65535)

@@ -9,7 +9,7 @@ use super::quant::{define_format, show as show_format};
 use crate::core::{Dtype, Result};
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::kernels::quantized::quant::Format;
-use crate::vulkan::kernels::elem::{self, Defines, define, launch, launch_early};
+use crate::vulkan::kernels::elem::{self, Defines, GridPush, define, launch};
 use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::progress;
 use crate::vulkan::tune::quantized::picked::{self, SUM_LANES};
@@ -82,7 +82,8 @@ pub(super) fn run(
     all.push(made);
     if early {
         let late: SmallVec<[u64; 16]> = all.iter().map(|r| r.0).collect();
-        return launch_early(enc, &pipeline, push, groups, [&all, writes], &late);
+        // FITS: there are few of them.
+        return enc.dispatch_early(&pipeline, push.bytes(), [groups as u32, 1, 1], [&all, writes], &late);
     }
     launch(enc, &pipeline, push, groups, 1, 1, &all, writes)
 }

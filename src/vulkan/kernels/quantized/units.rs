@@ -12,6 +12,32 @@ pub fn place(part: u32, matrix: u32) -> u32 {
     offset_of!(Push, parts) as u32 + 8 * (MATRICES as u32 * part + matrix)
 }
 
+/// Of `splits` workgroups that share K, and have left their sums, only the one that comes last goes on, the others to `DONE`; it leaves
+/// their counter zero, that of number `list`. A number in shared memory at `flag` is told to all who `meet`, through a register.
+pub fn last_goes_on(o: &mut String, splits: u32, list: &str, [register, flag]: [&str; 2], meet: &str) {
+    put(
+        o,
+        format_args!(
+            "fence.acq_rel.gpu;
+{meet}
+setp.ne.u32 p,tid,0;
+@p bra COUNTED;
+ld.param.u64 l,[args+{counters}]; mul.wide.u32 m,{list},4; add.u64 l,l,m; mov.u32 {register},{flag};
+atom.acq_rel.gpu.global.add.u32 tmp,[l],1;
+st.shared.b32 [{register}],tmp; setp.ne.u32 q,tmp,{last};
+@!q st.global.b32 [l],0;
+fence.acq_rel.gpu;
+COUNTED:
+{meet}
+mov.u32 {register},{flag}; ld.shared.b32 tmp,[{register}]; setp.ne.u32 p,tmp,{last};
+@p bra DONE;
+fence.acq_rel.gpu;",
+            counters = offset_of!(Push, norm),
+            last = splits - 1
+        ),
+    );
+}
+
 #[derive(Debug, Clone, Copy)]
 pub struct Units {
     /// Rows of each matrix.

@@ -61,9 +61,6 @@ impl KernelKey for SelectKey {
     }
 }
 
-/// Bytes of the push block: four addresses and two numbers.
-const PUSHED: usize = 40;
-
 /// Chooses from rows of `keys`, contiguous along their last axis, and from `numbers`, which lie likewise, where those are
 /// others. `places` (uint32) and `chosen` are contiguous.
 pub fn select(
@@ -82,11 +79,11 @@ pub fn select(
     let rows = keys.size() as u64 / u64::from(n);
     let (lanes, items) = selecting(n, enc.device().features().max_workgroup_invocations);
     let apart = numbers.is_some();
-    let early = progress::shaders(enc.device().profile(), rows, PUSHED);
-    let key = SelectKey { keys: keys.dtype, numbers: chosen.dtype, apart, how, lanes, items, early };
     let push = Push::default()
         .u64s(&[keys.ptr, numbers.map_or(0, |v| v.ptr), places.ptr, chosen.ptr])
         .u32s(&[rows as u32, n]);
+    let early = progress::shaders(enc.device().profile(), rows, push.len());
+    let key = SelectKey { keys: keys.dtype, numbers: chosen.dtype, apart, how, lanes, items, early };
     let pipeline = enc.device().pipeline(&key)?;
     let groups = grid(enc, rows);
     let mut reads = vec![keys.range()];

@@ -49,12 +49,6 @@ pub struct Form {
     pub together: u32,
 }
 
-impl Form {
-    pub fn threads(&self) -> u32 {
-        32 * self.blocks * self.teams
-    }
-}
-
 /// How much faster a multiprocessor reads the second-level cache than memory. H200: 6 and 4.3 TB/s.
 const CACHED: f64 = 1.4;
 /// Commands that wait for each other in the time that workgroups which share K take to add up their sums. H200: 5 us, a command 2.
@@ -70,6 +64,10 @@ const MOST: i64 = 8;
 const WINDOWS: [(u32, u32); 3] = [(8, 4), (16, 2), (32, 2)];
 
 impl Form {
+    pub fn threads(&self) -> u32 {
+        32 * self.blocks * self.teams
+    }
+
     /// Spans of the loop's body, after which rings and windows begin anew.
     pub fn body(&self) -> u32 {
         if self.ring.is_multiple_of(self.window) { self.ring } else { self.ring * self.window }
@@ -124,9 +122,9 @@ pub(in crate::vulkan) fn takes(p: &Profile, dtype: Dtype, sizes: [i64; 3]) -> bo
     layout(p, dtype, sizes).is_some()
 }
 
-/// Whether there is one for a product that nothing is joined with.
-pub(in crate::vulkan) fn takes_alone(p: &Profile, dtype: Dtype, sizes: [i64; 3]) -> bool {
-    ALONE.contains(&sizes[0]) && takes(p, dtype, sizes)
+/// Whether so many rows go there in a product that nothing is joined with, where there is one.
+pub(in crate::vulkan) fn takes_alone(m: i64) -> bool {
+    ALONE.contains(&m)
 }
 
 #[cfg(test)]

@@ -63,7 +63,6 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/quantized/wide_codes/text.rs", "SPAN_BYTES", "bits of codes"),
     ("kernels/quantized/wide_codes/text.rs", "STEPS", "the depth of matrix units"),
     ("kernels/quantized/wide_codes/text.rs", "THREADS", "the warps of a workgroup"),
-    ("kernels/sort/select.rs", "PUSHED", "what the shader is told"),
     ("kernels/quantized/wide/text.rs", "HELD", "the layout of matrix units' operands"),
     ("kernels/quantized/wide/text.rs", "ROW", "the span and the size of elements"),
     ("kernels/quantized/wide/text.rs", "CHUNKS", "the bytes of a row of a span"),

@@ -9,7 +9,7 @@ use super::steps;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::steps::{arrays, follow, lay_sums};
-use crate::vulkan::kernels::quantized::units::place;
+use crate::vulkan::kernels::quantized::units::{last_goes_on, place};
 use crate::vulkan::tune::quantized::few_rows::{COLUMN, UNIT};
 
 /// Bits of 2^37.
@@ -77,32 +77,9 @@ mad.lo.u32 tmp2,v{round},{UNIT},r{round}; mul.wide.u32 l,tmp2,4; add.u64 da,da,l
     /// The workgroup that comes last of those that share K adds up what they left, and leaves the counter zero.
     pub(super) fn join(&self, o: &mut String) {
         let splits = self.form.splits;
-        put(
-            o,
-            format_args!(
-                "JOIN:
-fence.acq_rel.gpu;
-bar.sync 0;
-setp.ne.u32 p,tid,0;
-@p bra COUNTED;
-ld.param.u64 l,[args+{counters}]; mul.wide.u32 m,list,4; add.u64 l,l,m; mov.u32 tmp2,flag;
-atom.acq_rel.gpu.global.add.u32 tmp,[l],1;
-st.shared.b32 [tmp2],tmp; setp.ne.u32 q,tmp,{last};
-@!q st.global.b32 [l],0;
-fence.acq_rel.gpu;
-COUNTED:
-bar.sync 0;
-mov.u32 tmp2,flag; ld.shared.b32 tmp,[tmp2]; setp.ne.u32 p,tmp,{last};
-@p bra DONE;
-fence.acq_rel.gpu;
-mov.u32 unit,list; setp.ge.u32 p,unit,{units};
-@p bra DONE;
-JOINS:",
-                counters = offset_of!(Push, norm),
-                last = splits - 1,
-                units = self.units()
-            ),
-        );
+        put(o, format_args!("JOIN:"));
+        last_goes_on(o, splits, "list", ["tmp2", "flag"], "bar.sync 0;");
+        put(o, format_args!("mov.u32 unit,list; setp.ge.u32 p,unit,{};\n@p bra DONE;\nJOINS:", self.units()));
         self.read_arrays(o);
         for r in 0..self.rounds() {
             put(o, format_args!("@!mine{r} bra JOINED{r};"));

@@ -4,6 +4,7 @@ use super::text::Program;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::few_rows::steps;
 use crate::vulkan::kernels::quantized::steps::{arrays, lay_sums, store_pair};
+use crate::vulkan::kernels::quantized::units::last_goes_on;
 use crate::vulkan::tune::gemv::wide::COLUMN;
 
 impl Program {
@@ -25,7 +26,8 @@ mov.u32 at,ring; mad.lo.u32 at,warp,{sums},at; mad.lo.u32 tmp,t,{two},at; mad.lo
         }
         if self.form.splits > 1 {
             self.turns_of(o, "LEFT", |p, o, i| p.leave(o, i));
-            self.last(o);
+            let flag = format!("ring+{}", self.flag());
+            last_goes_on(o, self.form.splits, "unit", ["at", &flag], "bar.sync 0;");
         }
         self.turns_of(o, "STORED", |p, o, i| p.store(o, i));
     }

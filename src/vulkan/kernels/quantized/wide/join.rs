@@ -52,32 +52,6 @@ impl Program {
         }
     }
 
-    /// Only the workgroup goes on that comes last of those that share K; it leaves their counter zero.
-    pub(super) fn last(&self, o: &mut String) {
-        put(
-            o,
-            format_args!(
-                "fence.acq_rel.gpu;
-bar.sync 0;
-setp.ne.u32 p,tid,0;
-@p bra COUNTED;
-ld.param.u64 l,[args+{}]; mul.wide.u32 m,unit,4; add.u64 l,l,m; mov.u32 at,ring;
-atom.acq_rel.gpu.global.add.u32 tmp,[l],1;
-st.shared.b32 [at+{flag}],tmp; setp.ne.u32 q,tmp,{last};
-@!q st.global.b32 [l],0;
-fence.acq_rel.gpu;
-COUNTED:
-bar.sync 0;
-mov.u32 at,ring; ld.shared.b32 tmp,[at+{flag}]; setp.ne.u32 p,tmp,{last};
-@p bra DONE;
-fence.acq_rel.gpu;",
-                offset_of!(Push, norm),
-                last = self.form.splits - 1,
-                flag = self.flag()
-            ),
-        );
-    }
-
     /// Adds up what workgroups left of the pair `r`, in order.
     pub(super) fn join(&self, o: &mut String) {
         self.place_left(o, "0");

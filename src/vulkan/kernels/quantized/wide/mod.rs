@@ -54,7 +54,7 @@ fn product(enc: &mut CommandEncoder, p: &Problem) -> Result<bool> {
     let (x, w) = (&p.a, &p.b);
     let dense = x.cs == 1 && x.rs == p.k && w.rs == 1 && w.cs == p.k && p.d_rs == p.n;
     let alone = p.batch.is_empty() && p.table.is_none() && p.fused.is_none() && !p.has_addend();
-    if !dense || !alone || !takes_alone(enc.device().profile(), p.dtype, [p.m, p.k, p.n]) {
+    if !dense || !alone || !takes_alone(p.m) {
         return Ok(false);
     }
     let (matrices, results) = ([Matrix { rows: p.n, parts: [w.ptr, 0, 0] }], [p.d]);

@@ -19,7 +19,12 @@ impl Program {
 
     /// All warps that multiply meet here.
     pub(super) fn meet(o: &mut String) {
-        put(o, format_args!("bar.sync 1,{};", 32 * ACROSS));
+        put(o, format_args!("{}", Self::meeting()));
+    }
+
+    /// See `meet`.
+    pub(super) fn meeting() -> String {
+        format!("bar.sync 1,{};", 32 * ACROSS)
     }
 
     /// Sums of warps in shared memory, column by column. A warp goes on with its share of the columns of its block.

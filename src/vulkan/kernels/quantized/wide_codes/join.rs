@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use super::text::{Program, four};
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::push::Push;
+use crate::vulkan::kernels::quantized::units::last_goes_on;
 use crate::vulkan::tune::quantized::wide_codes::{ACROSS, COLUMNS};
 
 /// Bytes of sums of a block as lanes have them: 16 of a lane for each eight rows of x.
@@ -34,31 +35,7 @@ mul.wide.u32 l,split,{LEFT}; add.u64 m,da,l;",
     /// The workgroup that comes last of those that share K adds up what they left, and leaves the counter zero.
     pub(super) fn join(&self, o: &mut String) {
         let last = self.splits - 1;
-        put(o, format_args!("fence.acq_rel.gpu;"));
-        Self::meet(o);
-        put(
-            o,
-            format_args!(
-                "setp.ne.u32 p,tid,0;
-@p bra COUNTED;
-ld.param.u64 l,[args+{}]; mul.wide.u32 m,unit,4; add.u64 l,l,m; mov.u32 tmp2,flag;
-atom.acq_rel.gpu.global.add.u32 tmp,[l],1;
-st.shared.b32 [tmp2],tmp; setp.ne.u32 q,tmp,{last};
-@!q st.global.b32 [l],0;
-fence.acq_rel.gpu;
-COUNTED:",
-                offset_of!(Push, norm),
-            ),
-        );
-        Self::meet(o);
-        put(
-            o,
-            format_args!(
-                "mov.u32 tmp2,flag; ld.shared.b32 tmp,[tmp2]; setp.ne.u32 p,tmp,{last};
-@p bra DONE;
-fence.acq_rel.gpu;"
-            ),
-        );
+        last_goes_on(o, self.splits, "unit", ["tmp2", "flag"], &Self::meeting());
         let all: Vec<(u32, u32)> = (0..=last).flat_map(|s| (0..COLUMNS / 8).map(move |n| (s, n))).collect();
         for some in all.chunks(AHEAD) {
             for (i, (s, n)) in (0..).zip(some) {
