@@ -131,6 +131,14 @@ pub(super) fn joins_fills(stream: Stream) -> bool {
     false
 }
 
+/// Whether steps of one kind over few elements are done together.
+pub(super) fn joins_alike(stream: Stream) -> bool {
+    #[cfg(feature = "vulkan")]
+    return stream.device.is_gpu() && !tune::ALIKE.disabled();
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
 /// Whether rows less their log-sum-exp are one kernel.
 pub(super) fn joins_log_softmax(stream: Stream) -> bool {
     #[cfg(feature = "vulkan")]

@@ -4,6 +4,7 @@
 //! of a value are known), and when steps of an evaluation are about to run on a GPU ([`plan`]: handles tell whether
 //! anyone else wants an array). `tests` has one list of cases for both, which needs no device.
 
+mod alike;
 mod device;
 mod draws;
 mod elementwise;

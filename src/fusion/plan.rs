@@ -11,9 +11,11 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::EVALUATED;
+use super::alike::Alike;
 use crate::core::array::Node;
 use crate::core::{Array, Event, Primitive, Result, Stream};
 use crate::graph::levels::Step;
+use crate::ops::elementwise::is_elementwise;
 use crate::ops::view::transposed;
 
 /// Steps around one that are looked at: the order is by levels, so that what belongs together is near.
@@ -163,6 +165,14 @@ impl<'a> Free<'a> {
         }
     }
 
+    /// Whether no step makes an array: it is there, or will be before these steps run.
+    pub fn is_from_before(&self, a: &Array) -> bool {
+        match self.own {
+            Some(own) if a.awaits(own) => false,
+            own => a.awaits_besides(own) || a.has_data(),
+        }
+    }
+
     pub fn array(&self, i: usize) -> &'a Array {
         &self.steps[i].array
     }
@@ -251,7 +261,7 @@ impl<'a> Free<'a> {
 
 /// Finds what can be joined; `own` is the event of these steps, if their arrays have one.
 pub(crate) fn plan(steps: &[Step], own: Option<&Arc<Event>>) -> Plan {
-    let (mut plan, views) = (Plan::default(), OnceCell::new());
+    let (mut plan, views, mut alike) = (Plan::default(), OnceCell::new(), Alike::default());
     for (i, step) in steps.iter().enumerate() {
         Step::ask_ahead(|n| steps.get(i + n));
         let Some(node) = &step.node else { break };
@@ -262,12 +272,22 @@ pub(crate) fn plan(steps: &[Step], own: Option<&Arc<Event>>) -> Plan {
             plan.of = vec![0; steps.len()];
         }
         let free = Free { steps, of: &plan.of, late: &plan.late, views: &views, own };
+        if is_elementwise(&*node.primitive) {
+            alike.meet(&free, i);
+            continue;
+        }
         if let Some(join) = EVALUATED.iter().find_map(|find| find(&free, i, node.stream)) {
             let number = plan.joins.len() as u32 + 1;
             join.members.iter().for_each(|&m| plan.of[m] = number);
             plan.late.extend(join.results.iter().filter(|&&r| r < join.at).map(|&r| (r, join.at)));
             plan.joins.push(Some(join));
         }
+    }
+    let taken: Vec<Join> = alike.joins(|i| plan.of[i] == 0).collect();
+    for join in taken {
+        let number = plan.joins.len() as u32 + 1;
+        join.members.iter().for_each(|&m| plan.of[m] = number);
+        plan.joins.push(Some(join));
     }
     plan
 }

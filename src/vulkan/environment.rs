@@ -83,6 +83,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::quantized::QMM_TILED,
     &tune::quantized::QMM_DEQUANTIZE,
     &tune::quantized::QMM_RUNS,
+    &tune::fusion::ALIKE,
     &tune::fusion::QMM_JOINED,
     &tune::fusion::GEMV_JOINED,
     &tune::fusion::NORM_HELD,

@@ -581,6 +581,23 @@ fn filled_arrays_that_get_other_numbers() {
 }
 
 #[test]
+fn steps_of_one_kind_over_few_elements() {
+    on_devices(|_, s| {
+        let (lengths, one) = ((0..6).map(|_| given(&[3])).collect::<Vec<_>>(), given(&[]));
+        let longer = |a: &Array| add(a, &one, s).unwrap();
+        let all: Vec<Array> = lengths.iter().map(longer).collect();
+        assert_eq!(runs(&all), ["ADD+ADD+ADD+ADD+ADD+ADD"]);
+        assert_eq!(runs(&all[..3]).len(), 3, "too few");
+        // Another kind, other lengths, and what is made here.
+        let mut mixed = all.clone();
+        mixed.extend([multiply(&lengths[0], &one, s).unwrap(), longer(&given(&[2])), longer(&all[0])]);
+        assert_eq!(runs(&mixed).len(), 4);
+        let large: Vec<Array> = (0..6).map(|_| longer(&given(&[65]))).collect();
+        assert_eq!(runs(&large).len(), 6);
+    });
+}
+
+#[test]
 fn nothing_is_joined_on_a_cpu() {
     let [a, b] = [64, 32].map(|rows| Matrix::new(rows, 4));
     let row = given(&[1, 1, 64]);

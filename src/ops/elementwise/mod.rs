@@ -139,6 +139,11 @@ pub(crate) fn instruction(p: &dyn Primitive) -> Option<Inst> {
     any.downcast_ref::<Elementwise>().map(|e| Inst::Op(e.0))
 }
 
+/// Whether a primitive is a row of the table.
+pub(crate) fn is_elementwise(p: &dyn Primitive) -> bool {
+    (p as &dyn std::any::Any).is::<Elementwise>()
+}
+
 /// Whether a primitive writes a broadcast value out.
 pub(crate) fn is_full(p: &dyn Primitive) -> bool {
     (p as &dyn std::any::Any).is::<Full>()
@@ -213,6 +218,10 @@ impl Primitive for Elementwise {
 
     fn params(&self) -> Option<Vec<Param>> {
         params![]
+    }
+
+    fn may_join(&self) -> bool {
+        true
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {

@@ -35,6 +35,11 @@ pub static GEMV_JOINED: KernelVariant = KernelVariant::new(
     "a kernel for each product of a row with a dense matrix, and for what comes before and after it",
 );
 
+pub static ALIKE: KernelVariant = KernelVariant::new(
+    "alike",
+    "a command for each step of one kind over few elements, such as the lengths of caches",
+);
+
 pub static NORM_HELD: KernelVariant =
     KernelVariant::new("norm_held", "a normalisation of its own for few rows before dense products");
 
