@@ -245,6 +245,7 @@ fn ask_behind(steps: &[Option<Step>], at: usize) {
 /// Records steps; `own` is their event, if they were handed over, `plan` what is joined of them, if that is known.
 fn record(steps: Vec<Step>, plan: Option<Plan>, walk: Walk, own: Option<Arc<Event>>) -> Recorded {
     let (apart, mut plan) = (own.is_some(), plan.unwrap_or_else(|| planned(&steps, own.as_ref())));
+    let _recording = steps.iter().find_map(|s| s.node.as_ref()).map(|n| recording(n.stream));
     let mut pending = Pending { own, walk, batches: SmallVec::new() };
     let mut gpu: Vec<Stream> = Vec::new();
     let mut failure = None;
@@ -328,10 +329,13 @@ pub(super) fn offer_gpu(streams: &[Stream]) -> Result<()> {
 }
 
 #[cfg(feature = "vulkan")]
-use crate::vulkan::many_commands;
+use crate::vulkan::{many_commands, recording};
 
 #[cfg(not(feature = "vulkan"))]
 fn many_commands() {}
+
+#[cfg(not(feature = "vulkan"))]
+fn recording(_: Stream) {}
 
 #[cfg(not(feature = "vulkan"))]
 pub(super) fn flush_gpu(_: &[Stream]) -> Result<()> {

@@ -418,7 +418,7 @@ impl CommandEncoder {
 }
 
 /// A number that no other living thread has, never 0.
-fn thread_mark() -> usize {
+pub(super) fn thread_mark() -> usize {
     thread_local!(static MARK: u8 = const { 0 });
     MARK.with(|m| std::ptr::from_ref(m) as usize)
 }

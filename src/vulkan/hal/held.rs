@@ -1,18 +1,23 @@
-//! A command that waits for those that follow it: where they take what it makes, one kernel does for all of them.
+//! A command that waits for those that follow it: where they take what it makes, one kernel does for all of them. Another thread
+//! that wants what a stream has recorded waits for the end of the chain that is being made (see [`Seams`]).
 
 use std::any::Any;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use smallvec::SmallVec;
 
 use super::deferred;
 use super::device::Device;
+use super::encoder::thread_mark;
 use super::progress::Early;
 use super::recorder::{Recorder, touched};
 use super::stream::{Point, StreamState};
 use crate::core::Result;
+use crate::core::event::Spin;
 use crate::vulkan::report::profile::Work;
 use crate::vulkan::shader::pipeline::Pipeline;
+use crate::vulkan::tune::pacing::CHAIN_TIME;
 
 /// A dispatch that is to be recorded.
 pub(in crate::vulkan) struct Launch {
@@ -62,11 +67,64 @@ impl Turn {
     }
 }
 
+/// Where a stream's batches end while one thread records many commands: between two chains. One that another thread, who waits for a
+/// result before it or keeps the GPU busy, cuts in two is run by two kernels that nobody else needs, and each may have to be compiled.
+#[derive(Default)]
+pub(in crate::vulkan) struct Seams {
+    /// The thread that records; 0 for none.
+    by: AtomicUsize,
+    /// Somebody waits for the next one.
+    wanted: AtomicBool,
+}
+
+/// While it lives, this thread records many commands on a stream.
+pub(in crate::vulkan) struct Recording {
+    state: &'static StreamState,
+    before: usize,
+}
+
+impl Recording {
+    pub fn begin(state: &'static StreamState) -> Recording {
+        Recording { state, before: state.seams.by.swap(thread_mark(), Ordering::AcqRel) }
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.state.seams.by.store(self.before, Ordering::Release);
+    }
+}
+
+impl StreamState {
+    /// Whether the thread that records on this stream, another one, submitted what it had recorded, at the end of a chain that it was in
+    /// the middle of; waits a moment for it.
+    pub(super) fn submits_at_seam(&'static self) -> bool {
+        let Seams { by, wanted } = &self.seams;
+        let (value, other) = (self.open_value(), by.load(Ordering::Acquire));
+        if other == 0 || other == thread_mark() || self.lock_rec().held.is_none() {
+            return false;
+        }
+        wanted.store(true, Ordering::Release);
+        let submitted = || self.submitted.load(Ordering::Acquire) >= value;
+        Spin::by_calls(CHAIN_TIME).until(|| submitted() || by.load(Ordering::Acquire) != other);
+        wanted.store(false, Ordering::Release);
+        submitted()
+    }
+}
+
 impl Recorder {
+    /// Whether a batch that another thread waits for ends here.
+    fn ends_at_seam(&self, state: &StreamState) -> bool {
+        state.seams.wanted.swap(false, Ordering::AcqRel) && self.unready().is_none()
+    }
+
     /// Holds a command back until the next one, or the end of the batch; behind what was held till now.
     pub(super) fn hold(&mut self, state: &'static StreamState, held: Held) -> Result<()> {
         self.close(state)?;
-        self.submit_if_full(state)?;
+        match self.ends_at_seam(state) {
+            true => self.submit(state)?,
+            false => self.submit_if_full(state)?,
+        }
         self.open_batch(state)?;
         self.counted(state, touched(&held.reads, &held.writes));
         self.held = Some(held);

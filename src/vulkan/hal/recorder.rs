@@ -584,7 +584,7 @@ impl Recorder {
         self.submit(state).map(|()| false)
     }
 
-    /// Submits a batch that was kept open if it is due; else what to wait for before the next look.
+    /// What to wait for before the next look at a batch that was kept open, if one still is.
     pub fn tend(&mut self, state: &'static StreamState) -> Result<Option<Until>> {
         if !state.kept.load(Ordering::Relaxed) {
             return Ok(None);
@@ -595,10 +595,7 @@ impl Recorder {
         if self.bursts(state) {
             return Ok(Some(Until::BurstEnds));
         }
-        if let Some(kernel) = self.unready() {
-            return Ok(Some(Until::Compiled(kernel)));
-        }
-        self.submit(state).map(|()| None)
+        Ok(Some(self.unready().map_or(Until::Due, Until::Compiled)))
     }
 
     /// The batch up to which a thread that waits for `value` may sleep: what follows takes longer than to wake up.
@@ -671,4 +668,6 @@ pub(crate) enum Until {
     Reached(u64),
     BurstEnds,
     Compiled(Arc<Pipeline>),
+    /// It is to be submitted.
+    Due,
 }

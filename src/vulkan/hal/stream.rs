@@ -20,6 +20,7 @@ use super::deferred::taken;
 use super::device::{Device, Queue, device};
 use super::encoder::OpState;
 use super::fault::pass;
+use super::held::Seams;
 use super::overseers;
 use super::recorder::{Recorder, Until};
 use crate::bail;
@@ -75,6 +76,7 @@ pub(crate) struct StreamState {
     pub kept: AtomicBool,
     /// Batches offered since a thread last waited for the stream.
     pub offers: AtomicU32,
+    pub(super) seams: Seams,
     keeper: Keeper,
     pub caller: Caller,
 }
@@ -160,6 +162,7 @@ impl StreamState {
             rec: Mutex::new(Recorder::default()),
             kept: AtomicBool::new(false),
             offers: AtomicU32::new(0),
+            seams: Seams::default(),
             keeper: Keeper::default(),
             caller: Caller::new(),
         }));
@@ -243,6 +246,9 @@ impl StreamState {
     /// Waits a while for the kernels of what has been recorded, and submits it if they are compiled; whether they are.
     pub fn flush_if_ready(&'static self) -> Result<bool> {
         self.device.usable()?;
+        if self.submits_at_seam() {
+            return Ok(true);
+        }
         let mut rec = self.lock_rec();
         let Some(kernel) = rec.unready() else { return rec.submit(self).map(|()| true) };
         drop(rec);
@@ -317,6 +323,8 @@ impl StreamState {
                 let Ok(Some(until)) = self.lock_rec().tend(self) else { break };
                 match until {
                     Until::BurstEnds => std::thread::sleep(BURST_TIME),
+                    Until::Due if self.flush_if_ready().is_err() => break,
+                    Until::Due => {}
                     Until::Compiled(kernel) => drop(kernel.wait_a_while()),
                     Until::Reached(value) if self.wait_slice(value, KEEPER_NS).is_err() => break,
                     Until::Reached(_) => {}

@@ -97,6 +97,44 @@ fn commands_that_are_held_back_are_one_until_another_comes() {
 }
 
 #[test]
+fn who_wants_a_batch_waits_for_the_end_of_a_chain() {
+    let Some((device, _guard)) = gpu() else { return };
+    let (s, x, one) = (stream(), floats(&[0.0; 500]), floats(&[1.0; 500]));
+    let hits = || device.pipeline(&TimesKey).unwrap().hits.load(std::sync::atomic::Ordering::Relaxed);
+    let (before, state) = (hits(), StreamState::of(s).unwrap());
+    let waits = |in_front: usize| {
+        let open = state.open_value();
+        let wanted = std::thread::spawn(move || flush(s));
+        // The thread is in the middle of its wait, which ends with the chain or by itself.
+        for _ in 0..in_front {
+            hold(s, &x, &one, false);
+        }
+        while !wanted.is_finished() {
+            hold(s, &x, &one, false);
+        }
+        wanted.join().unwrap().unwrap();
+        assert!(state.open_value() > open);
+    };
+    let recording = recording(s);
+    for _ in 0..20 {
+        hold(s, &x, &one, false);
+        waits(1);
+    }
+    // This thread does not wait for itself.
+    hold(s, &x, &one, false);
+    let open = state.open_value();
+    flush(s).unwrap();
+    assert_eq!(state.open_value(), open + 1);
+    drop(recording);
+    hold(s, &x, &one, false);
+    std::thread::spawn(move || flush(s)).join().unwrap().unwrap();
+    let sum = read(&x)[0];
+    assert!(sum >= 42.0 && read(&x) == [sum; 500]);
+    // Four commands a kernel, but for a few that something else ended.
+    assert!(hits() - before <= sum as u64 / 4 + 30, "{} kernels for {sum} commands", hits() - before);
+}
+
+#[test]
 fn chains_of_streams_take_turns() {
     let Some((_, _guard)) = gpu() else { return };
     let streams = [stream(), stream(), stream()];
