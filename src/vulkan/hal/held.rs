@@ -5,6 +5,7 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use ash::vk;
 use smallvec::SmallVec;
 
 use super::deferred;
@@ -134,6 +135,26 @@ impl Recorder {
     /// What is held; none where commands are to stay apart.
     pub(super) fn held(&mut self, state: &StreamState) -> Option<&mut Held> {
         self.held.as_mut().filter(|_| !Self::apart(state))
+    }
+
+    /// The open command buffer for a copy with such accesses. It comes before what is held where that has nothing to do with it: a chain
+    /// is not cut in two for a result of an earlier graph that the host asks for.
+    pub(super) fn begin_copy(
+        &mut self,
+        state: &'static StreamState,
+        reads: &[(u64, u64)],
+        writes: &[(u64, u64)],
+    ) -> Result<vk::CommandBuffer> {
+        let meet = |a: &[(u64, u64)], b: &[(u64, u64)]| {
+            a.iter().any(|x| b.iter().any(|y| x.0 < y.0.saturating_add(y.1) && y.0 < x.0.saturating_add(x.1)))
+        };
+        let passes = |held: &Held| {
+            !meet(reads, &held.writes) && !meet(writes, &held.reads) && !meet(writes, &held.writes)
+        };
+        match &self.held {
+            Some(held) if passes(held) => self.open_batch(state),
+            _ => self.begin(state),
+        }
     }
 
     /// Records what is held.

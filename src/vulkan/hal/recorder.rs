@@ -622,12 +622,12 @@ impl Recorder {
         if compile_only::on() {
             return Ok(0);
         }
-        let cmd = self.begin(state)?;
+        let reads = [(src.0.address + src.1, bytes)];
+        let writes = [(dst.0.address + dst.1, bytes)];
+        let cmd = self.begin_copy(state, &reads, &writes)?;
         if trace::on() {
             self.settle(state)?;
         }
-        let reads = [(src.0.address + src.1, bytes)];
-        let writes = [(dst.0.address + dst.1, bytes)];
         let due = self.barrier_due(state, &reads, &writes) || !self.transfer_synced;
         if due {
             self.barrier(state, true);

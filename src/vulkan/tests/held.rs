@@ -135,6 +135,42 @@ fn who_wants_a_batch_waits_for_the_end_of_a_chain() {
 }
 
 #[test]
+fn copies_of_other_bytes_come_before_a_chain() {
+    let Some((device, _guard)) = gpu() else { return };
+    if device.features().unified {
+        eprintln!("the host sees all memory: nothing is copied, and little is tested");
+    }
+    let (s, x, one) = (stream(), floats(&[0.0; 500]), floats(&[1.0; 500]));
+    let (y, z) = (floats(&[3.0; 700]), floats(&[5.0; 700]));
+    let hits = || device.pipeline(&TimesKey).unwrap().hits.load(std::sync::atomic::Ordering::Relaxed);
+    let state = StreamState::of(s).unwrap();
+    let copy = |from: &Arc<Storage>, to: &Arc<Storage>| {
+        let blocks = with_encoder(s, |enc| {
+            enc.overwrite(from)?;
+            enc.overwrite(to)?;
+            Ok([from.device_block(0).unwrap(), to.device_block(0).unwrap()])
+        });
+        let blocks = blocks.unwrap();
+        let [from, to] = blocks.each_ref().map(|b| b.as_any().downcast_ref::<memory::Block>().unwrap());
+        memory::transfer::record(state, (from, 0), (to, 0), 2000, false).unwrap();
+    };
+    let before = hits();
+    hold(s, &x, &one, false);
+    copy(&y, &z);
+    hold(s, &x, &one, false);
+    assert_eq!(hits(), before, "nothing of the chain is recorded yet");
+    copy(&x, &y);
+    assert_eq!(hits() - before, 1, "what a chain writes is copied behind it");
+    hold(s, &x, &one, false);
+    copy(&z, &x);
+    assert_eq!(hits() - before, 2, "and overwritten behind it");
+    hold(s, &x, &one, false);
+    assert_eq!(read(&z)[..500], [3.0; 500]);
+    assert_eq!(read(&y)[..500], [2.0; 500]);
+    assert_eq!(read(&x), [4.0; 500]);
+}
+
+#[test]
 fn chains_of_streams_take_turns() {
     let Some((_, _guard)) = gpu() else { return };
     let streams = [stream(), stream(), stream()];
