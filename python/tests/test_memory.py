@@ -1,6 +1,7 @@
 """Memory: exact statistics, limits, caches, donation and peaks."""
 
 import gc
+import os
 import pathlib
 import subprocess
 import sys
@@ -93,6 +94,56 @@ def test_the_cache_keeps_and_gives_back():
     assert mx.get_cache_memory() >= 4 * MIB
     mx.clear_cache()
     assert mx.get_cache_memory() == 0
+
+
+@pytest.mark.gpu
+def test_the_driver_gets_memory_of_an_emptied_cache_later():
+    """Not counted from the first, there for who asks again, and gone after a while; the process ends meanwhile."""
+    program = """if True:
+        import time
+        import mlx.core as mx
+        mx.set_default_device(mx.gpu)
+        MIB = 1 << 20
+        def make(n):
+            a = [mx.ones((8 * MIB + 4096 * i,), mx.int8) for i in range(n)]
+            mx.eval(a)
+            return a
+        a = make(3)
+        total = mx.get_active_memory()
+        assert total >= 24 * MIB
+        del a
+        mx.synchronize()
+        assert mx.get_cache_memory() >= 24 * MIB
+        for _ in range(3):
+            mx.clear_cache()
+            assert mx.get_cache_memory() == 0
+            assert mx.get_active_memory() < MIB
+            a = make(3)
+            assert total <= mx.get_active_memory() <= total + 12 * MIB
+            assert sum(int(x.sum()) for x in a) == sum(x.size for x in a)
+            del a
+            mx.synchronize()
+            assert mx.get_cache_memory() >= 24 * MIB
+        mx.clear_cache()
+        time.sleep(0.5)
+        assert mx.get_cache_memory() == 0
+        a = make(5)
+        assert [int(x[-1]) for x in a] == [1] * 5
+        mx.set_memory_limit(mx.get_active_memory() + 9 * MIB)
+        del a
+        mx.clear_cache()
+        a = make(2)
+        assert int(a[1].sum()) == a[1].size
+        del a
+        mx.clear_cache()
+        print("done")
+    """
+    env = {**os.environ, "MLX_VK_CLEAR_MS": "150"}
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=env, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip() == "done"
 
 
 def test_limits_return_the_old_value():

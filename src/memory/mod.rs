@@ -95,7 +95,7 @@ pub fn host_block(nbytes: usize) -> Result<HostBlock> {
             }
             // Linux promises memory it does not have; ask before the process is killed for using it.
             if capacity > 1 << 28 && system::available().is_some_and(|a| capacity > a) {
-                stats::clear_cache();
+                stats::clear_cache(stats::When::Now);
                 if let Some(a) = system::available().filter(|&a| capacity > a) {
                     return Err(fail(format!(": the machine has {a} bytes left.")));
                 }
@@ -106,7 +106,7 @@ pub fn host_block(nbytes: usize) -> Result<HostBlock> {
     let Some(ptr) = ptr else { return Err(fail(": the system refused.".into())) };
     stats::on_alloc(capacity);
     if !REGISTERED.load(Ordering::Relaxed) {
-        stats::register_cache(clear);
+        stats::register_cache(|_| clear());
         REGISTERED.store(true, Ordering::Relaxed);
     }
     Ok(HostBlock::new(ptr, capacity, release))

@@ -10,7 +10,16 @@ static PEAK: AtomicUsize = AtomicUsize::new(0);
 static CACHED: AtomicI64 = AtomicI64::new(0);
 static MEMORY_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
 static CACHE_LIMIT: AtomicUsize = AtomicUsize::new(usize::MAX);
-pub(crate) static CACHES: Shared<Vec<fn()>> = Shared::new(Vec::new);
+pub(crate) static CACHES: Shared<Vec<fn(When)>> = Shared::new(Vec::new);
+
+/// When a cache that is emptied gives its memory back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// Before this returns, once what uses it has finished.
+    Now,
+    /// A little later, unless it is asked for again.
+    Soon,
+}
 
 /// An allocation of `bytes` went into use.
 pub fn on_alloc(bytes: usize) {
@@ -65,7 +74,7 @@ pub fn set_memory_limit(bytes: usize) -> usize {
 pub fn admit(bytes: usize) -> Result<(), String> {
     let limit = memory_limit();
     if active().saturating_add(bytes) > limit {
-        clear_cache();
+        clear_cache(When::Now);
         if active().saturating_add(bytes) > limit {
             return Err(format!(": the memory limit is {limit} bytes, of which {} are in use.", active()));
         }
@@ -87,23 +96,23 @@ pub fn cache_limit() -> usize {
 pub fn set_cache_limit(bytes: usize) -> usize {
     let old = CACHE_LIMIT.swap(bytes, Relaxed);
     if cache() > bytes {
-        clear_cache();
+        clear_cache(When::Now);
     }
     old
 }
 
 /// Registers the function that empties a cache.
-pub fn register_cache(clear: fn()) {
+pub fn register_cache(clear: fn(When)) {
     let mut caches = CACHES.lock();
     if !caches.contains(&clear) {
         caches.push(clear);
     }
 }
 
-/// Empties every cache.
-pub fn clear_cache() {
+/// Empties every cache: none holds a byte, as far as [`cache`] counts, when it returns.
+pub fn clear_cache(when: When) {
     let caches = CACHES.lock().clone();
     for clear in caches {
-        clear();
+        clear(when);
     }
 }

@@ -22,6 +22,7 @@ pub const VARIABLES: &[&Variable] = &[
     &hal::recorder::MAX_INFLIGHT,
     &shader::shelf::MAX_PIPELINES,
     &hal::stream::TIMEOUT,
+    &memory::linger::CLEAR_MS,
     &fault::FAULT,
     &hal::caller::COMMAND_THREAD,
     &hal::recorder::FULL_BARRIERS,

@@ -131,6 +131,7 @@ pub fn finish(until: Instant) {
     shader::compile_pool::finish(until);
     report::progress::finish();
     kernels::measure::finish(until);
+    memory::linger::finish();
     for d in hal::device::opened() {
         if d.is_lost() {
             d.lock_streams().into_iter().for_each(StreamState::rest);

@@ -1,6 +1,7 @@
 //! The runtime on whichever adapter is there; without one the tests say so and return.
 
 mod held;
+mod linger;
 mod progress;
 
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -321,7 +322,7 @@ fn out_of_memory_leaves_the_device_usable() {
     .unwrap();
     assert_eq!(read(&c), [4.0; 70]);
     drop(c);
-    stats::clear_cache();
+    stats::clear_cache(stats::When::Now);
 }
 
 #[test]

@@ -208,11 +208,11 @@ impl Drop for Block {
         (uses.write, uses.spoilt, uses.landing) = (None, None, None);
         let capacity = raw.capacity;
         let pool = &self.device.pool;
-        pool.list(self.kind).entry(capacity).or_default().push(Free { raw, uses, barriers });
+        pool.list(self.kind).entry(capacity).or_default().push(Free { raw, uses, barriers, cleared: None });
         if self.kind == Kind::Download {
             let held: u64 = pool.list(self.kind).iter().map(|(c, blocks)| c * blocks.len() as u64).sum();
             if held > STAGING_KEPT {
-                pool.evict(self.device, self.kind, held - STAGING_KEPT);
+                pool.evict(self.device, self.kind, held - STAGING_KEPT, |_| true);
             }
         }
         if self.kind.counted() {
@@ -223,8 +223,9 @@ impl Drop for Block {
                 false => stats::cache().saturating_sub(stats::cache_limit()),
             };
             if over > 0 {
-                let gone = pool.evict(self.device, Kind::Device, over as u64);
-                pool.evict(self.device, Kind::Bar, (over as u64).saturating_sub(gone));
+                let counted = |f: &Free| f.cleared.is_none() || over == usize::MAX;
+                let gone = pool.evict(self.device, Kind::Device, over as u64, counted);
+                pool.evict(self.device, Kind::Bar, (over as u64).saturating_sub(gone), counted);
             }
         }
         let seen = self.driver.take().map(drop).is_some();

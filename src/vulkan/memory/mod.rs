@@ -11,6 +11,7 @@ mod copy;
 pub(super) mod crossing;
 pub(super) mod exported;
 pub(super) mod foreign;
+pub(super) mod linger;
 #[cfg(unix)]
 mod peer;
 mod pieces;
@@ -23,6 +24,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
 
 use ash::vk;
 use smallvec::SmallVec;
@@ -41,7 +43,7 @@ use crate::core::env::KernelVariant;
 use crate::core::event::Uninterrupted;
 use crate::core::fault::Site;
 use crate::core::{Error, Result};
-use crate::memory::stats;
+use crate::memory::stats::{self, When};
 use crate::vulkan::tune::memory::{LOOKED_AT, TURN_SHARE, TURNS};
 
 pub static BLOCK_TURNS: KernelVariant = KernelVariant::new(
@@ -73,6 +75,7 @@ pub(crate) enum Kind {
 }
 
 const KINDS: usize = 5;
+const ALL_KINDS: [Kind; KINDS] = [Kind::Device, Kind::Bar, Kind::Params, Kind::Upload, Kind::Download];
 
 impl Kind {
     /// Whether the bytes belong to arrays and count in the statistics.
@@ -167,6 +170,8 @@ struct Free {
     uses: Uses,
     /// Streams that used it, and how many barriers each had recorded by then.
     barriers: SmallVec<[(&'static StreamState, u64); 2]>,
+    /// Since when it waits to be given back: the cache was emptied, and no longer counts it.
+    cleared: Option<Instant>,
 }
 
 impl Free {
@@ -196,6 +201,8 @@ pub(crate) struct Pool {
     allocated: AtomicU64,
     /// Allocations asked of the driver so far; a steady loop does not change it.
     created: AtomicU64,
+    /// Bytes of arrays' blocks that wait to be given back.
+    lingering: AtomicU64,
     free: [Mutex<BTreeMap<u64, Vec<Free>>>; KINDS],
 }
 
@@ -250,6 +257,7 @@ impl Pool {
             heap_size: memory.memory_heaps[local_heap].size,
             allocated: AtomicU64::new(0),
             created: AtomicU64::new(0),
+            lingering: AtomicU64::new(0),
             free: Default::default(),
         })
     }
@@ -287,21 +295,22 @@ impl Pool {
         list.range_mut(capacity..=most).find_map(|(_, blocks)| oldest(blocks, stream))
     }
 
-    /// Removes cached blocks that nothing uses any more, until `enough` bytes are gone.
-    fn evict(&self, device: &Device, kind: Kind, enough: u64) -> u64 {
+    /// Removes free blocks of some kinds of use that nothing uses any more, until `enough` bytes are gone.
+    fn evict(&self, device: &Device, kind: Kind, enough: u64, which: impl Fn(&Free) -> bool) -> u64 {
         if enough == 0 {
             return 0;
         }
-        let mut gone = 0;
+        let (mut gone, mut lingered) = (0, 0);
         let mut victims: Vec<RawBlock> = Vec::new();
         {
             let mut list = self.list(kind);
             for blocks in list.values_mut().rev() {
                 let mut i = 0;
                 while gone < enough && i < blocks.len() {
-                    if done(&blocks[i].uses) {
+                    if which(&blocks[i]) && done(&blocks[i].uses) {
                         let f = blocks.remove(i);
                         gone += f.raw.capacity;
+                        lingered += f.cleared.map_or(0, |_| f.raw.capacity);
                         victims.push(f.raw);
                     } else {
                         i += 1;
@@ -311,7 +320,8 @@ impl Pool {
             list.retain(|_, b| !b.is_empty());
         }
         if kind.counted() {
-            stats::on_cache(-(gone as i64));
+            stats::on_cache(-((gone - lingered) as i64));
+            self.lingering.fetch_sub(lingered, Ordering::Relaxed);
         }
         let driver = device.enter();
         for v in victims {
@@ -377,8 +387,8 @@ impl Pool {
 
     /// Frees every cached block that nothing uses any more.
     pub fn evict_all(&self, device: &Device) {
-        for kind in [Kind::Device, Kind::Bar, Kind::Params, Kind::Upload, Kind::Download] {
-            self.evict(device, kind, u64::MAX);
+        for kind in ALL_KINDS {
+            self.evict(device, kind, u64::MAX, |_| true);
         }
     }
 
@@ -522,13 +532,16 @@ fn finish_all(device: &Device) {
     }
 }
 
-/// Empties the caches of all devices, waiting for the GPU, and destroys lost ones that nothing needs.
-fn clear_all() {
+/// Empties the caches of all devices, and destroys lost ones that nothing needs. What memory is to be given back now is waited for.
+fn clear_all(when: When) {
     if forked() {
         return;
     }
     for device in opened() {
         if !device.is_lost() {
+            if when == When::Soon && linger::begin(device) {
+                continue;
+            }
             finish_all(device);
         }
         device.pool.evict_all(device);
@@ -560,8 +573,12 @@ impl Device {
         }
         let (raw, uses) = match self.pool.take(kind, capacity, stream) {
             Some(free) => {
-                if kind.counted() {
-                    stats::on_cache(-(free.raw.capacity as i64));
+                match free.cleared {
+                    _ if !kind.counted() => {}
+                    Some(_) => {
+                        self.pool.lingering.fetch_sub(free.raw.capacity, Ordering::Relaxed);
+                    }
+                    None => stats::on_cache(-(free.raw.capacity as i64)),
                 }
                 (free.raw, free.uses)
             }
@@ -589,7 +606,9 @@ impl Device {
             return Err(oom(format!(": {} allows {cap} bytes in one array.", self.adapter().name)));
         }
         if kind.counted() {
-            self.pool.evict(self, Kind::Device, stats::excess(capacity as usize) as u64);
+            let lingering = self.pool.lingering.load(Ordering::Relaxed);
+            let excess = stats::excess((capacity + lingering) as usize) as u64;
+            self.pool.evict(self, Kind::Device, excess, |_| true);
         }
         let beyond = kind == Kind::Device && capacity > f.max_allocation;
         let create = || match beyond && !f.large_allocations {
@@ -602,7 +621,7 @@ impl Device {
             result = create();
         }
         if matches!(result, Err(e) if is_oom(e)) {
-            stats::clear_cache(); // finishes the GPU's work first, and empties the other allocators too
+            stats::clear_cache(When::Now); // finishes the GPU's work first, and empties the other allocators too
             result = create();
         }
         if matches!(result, Err(e) if is_oom(e)) && beyond && f.large_allocations && f.sparse_binding {
