@@ -98,7 +98,8 @@ def test_the_cache_keeps_and_gives_back():
 
 @pytest.mark.gpu
 def test_the_driver_gets_memory_of_an_emptied_cache_later():
-    """Not counted from the first, there for who asks again, and gone after a while; the process ends meanwhile."""
+    """Not counted from the first, there for who asks again, gone after a while; the process ends
+    meanwhile."""
     program = """if True:
         import time
         import mlx.core as mx
