@@ -2360,7 +2360,8 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
 def clear_cache() -> None:
     """Gives the memory back that is kept for reuse.
 
-    After it `get_cache_memory` is 0 until arrays are freed again.
+    After it `get_cache_memory` is 0 until arrays are freed again. The driver of a GPU with memory of its own gets it a quarter of a
+    second later, what is asked for again until then excepted (MLX_VK_CLEAR_MS).
 
     Returns:
         None
