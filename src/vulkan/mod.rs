@@ -85,7 +85,8 @@ pub fn offer(stream: Stream) -> Result<()> {
 
 /// While the result lives, this thread records steps of a graph on a stream: who else wants them submitted waits for a seam.
 pub fn recording(stream: Stream) -> Option<impl Drop> {
-    stream.device.is_gpu().then(|| StreamState::of(stream).ok()).flatten().map(hal::held::Recording::begin)
+    // Whoever records first is told why a stream cannot be made.
+    StreamState::known(stream).map(hal::held::Recording::begin)
 }
 
 /// While the result lives a thread of its own may call the driver for what this thread records: many commands one behind the other.

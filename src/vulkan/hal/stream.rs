@@ -101,10 +101,16 @@ static STREAMS: RwLock<HashMap<Stream, &'static StreamState, BuildHasherDefault<
     RwLock::new(HashMap::with_hasher(BuildHasherDefault::new()));
 
 impl StreamState {
+    /// The state behind a stream handle, if it was used.
+    pub fn known(stream: Stream) -> Option<&'static StreamState> {
+        check_fork().ok()?;
+        STREAMS.read().unwrap_or_else(|e| e.into_inner()).get(&stream).copied()
+    }
+
     /// The state behind a stream handle, made on first use.
     pub fn of(stream: Stream) -> Result<&'static StreamState> {
         check_fork()?; // before any lock: another thread may have held it at the fork
-        let known = STREAMS.read().unwrap_or_else(|e| e.into_inner()).get(&stream).copied();
+        let known = StreamState::known(stream);
         if let Some(s) = known.filter(|s| !s.device.is_lost()) {
             return Ok(s);
         }

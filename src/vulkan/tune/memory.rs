@@ -22,5 +22,18 @@ pub const LINGER: Duration = Duration::from_millis(250);
 
 /// The same of a device: where it shares the host's memory, blocks cost next to nothing, and others want the memory.
 pub fn lingers(f: &Features) -> Option<Duration> {
-    (!f.unified).then_some(LINGER)
+    (!f.unified && !f.software).then_some(LINGER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::devices;
+    use super::*;
+
+    #[test]
+    fn memory_waits_where_the_host_has_its_own() {
+        assert_eq!(lingers(&devices::h200().features), Some(LINGER));
+        assert_eq!(lingers(&devices::integrated().features), None);
+        assert_eq!(lingers(&devices::software().features), None);
+    }
 }
