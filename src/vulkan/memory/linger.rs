@@ -53,6 +53,13 @@ impl Pool {
         }
     }
 
+    /// Blocks of a capacity that wait to be given back.
+    #[cfg(test)]
+    pub(in crate::vulkan) fn waiting(&self, capacity: u64) -> usize {
+        let list = self.list(super::Kind::Device);
+        list.get(&capacity).map_or(0, |blocks| blocks.iter().filter(|f| f.cleared.is_some()).count())
+    }
+
     /// Gives back what has waited so long; whether some still waits.
     pub(in crate::vulkan) fn give_back_after(&self, device: &Device, wait: Duration) -> bool {
         for kind in ALL_KINDS {
