@@ -1,7 +1,6 @@
 """Memory: exact statistics, limits, caches, donation and peaks."""
 
 import gc
-import os
 import pathlib
 import subprocess
 import sys
@@ -100,7 +99,7 @@ def test_the_cache_keeps_and_gives_back():
 def test_the_driver_gets_memory_of_an_emptied_cache_later():
     """Not counted from the first, there for who asks again, gone after a while; the process ends
     meanwhile."""
-    program = """if True:
+    program = """
         import time
         import mlx.core as mx
         mx.set_default_device(mx.gpu)
@@ -139,12 +138,7 @@ def test_the_driver_gets_memory_of_an_emptied_cache_later():
         mx.clear_cache()
         print("done")
     """
-    env = {**os.environ, "MLX_VK_CLEAR_MS": "150"}
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=env, timeout=120
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.strip() == "done"
+    assert h.python(program, env={"MLX_VK_CLEAR_MS": "150"}).stdout.strip() == "done"
 
 
 def test_limits_return_the_old_value():

@@ -77,16 +77,16 @@ impl Alike {
     }
 
     /// What steps that are still free are joined. They run in the turn of the first: what they read is there.
-    pub fn joins(self, free: impl Fn(usize) -> bool) -> impl Iterator<Item = Join> {
-        let groups = self.groups.into_iter().filter(|g| g.len() >= LEAST);
-        let free = groups.map(move |g| g.into_iter().filter(|&i| free(i)).collect::<Vec<usize>>());
-        let some = free.flat_map(|g| g.chunks(MOST).map(<[usize]>::to_vec).collect::<Vec<_>>());
-        some.filter(|g| g.len() >= LEAST).map(|g| Join {
+    pub fn joins(mut self, free: impl Fn(usize) -> bool) -> Vec<Join> {
+        self.groups.iter_mut().for_each(|g| g.retain(|i| free(*i)));
+        let parts = self.groups.iter().flat_map(|g| g.chunks(MOST)).filter(|g| g.len() >= LEAST);
+        let join = |g: &[usize]| Join {
             at: g[0],
-            members: SmallVec::from_slice(&g),
-            results: SmallVec::from_slice(&g),
+            members: SmallVec::from_slice(g),
+            results: SmallVec::from_slice(g),
             work: Box::new(Each),
-        })
+        };
+        parts.map(join).collect()
     }
 }
 

@@ -116,6 +116,14 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Notes steps that are joined.
+    fn add(&mut self, join: Join) {
+        let number = self.joins.len() as u32 + 1;
+        join.members.iter().for_each(|&m| self.of[m] = number);
+        self.late.extend(join.results.iter().filter(|&&r| r < join.at).map(|&r| (r, join.at)));
+        self.joins.push(Some(join));
+    }
+
     /// Whether the array of a step gets no value, because a join leaves it out.
     pub fn leaves_out(&self, step: usize) -> bool {
         let join = self.of.get(step).and_then(|n| n.checked_sub(1)).map(|n| &self.joins[n as usize]);
@@ -277,17 +285,9 @@ pub(crate) fn plan(steps: &[Step], own: Option<&Arc<Event>>) -> Plan {
             continue;
         }
         if let Some(join) = EVALUATED.iter().find_map(|find| find(&free, i, node.stream)) {
-            let number = plan.joins.len() as u32 + 1;
-            join.members.iter().for_each(|&m| plan.of[m] = number);
-            plan.late.extend(join.results.iter().filter(|&&r| r < join.at).map(|&r| (r, join.at)));
-            plan.joins.push(Some(join));
+            plan.add(join);
         }
     }
-    let taken: Vec<Join> = alike.joins(|i| plan.of[i] == 0).collect();
-    for join in taken {
-        let number = plan.joins.len() as u32 + 1;
-        join.members.iter().for_each(|&m| plan.of[m] = number);
-        plan.joins.push(Some(join));
-    }
+    alike.joins(|i| plan.of[i] == 0).into_iter().for_each(|join| plan.add(join));
     plan
 }

@@ -86,7 +86,9 @@ pub fn offer(stream: Stream) -> Result<()> {
 /// While the result lives, this thread records steps of a graph on a stream: who else wants them submitted waits for a seam.
 pub fn recording(stream: Stream) -> Option<impl Drop> {
     // Whoever records first is told why a stream cannot be made.
-    StreamState::known(stream).map(hal::held::Recording::begin)
+    let may = stream.device.is_gpu() && !hal::adapter::forked();
+    let state = if may { StreamState::known(stream) } else { None };
+    state.map(hal::held::Recording::begin)
 }
 
 /// While the result lives a thread of its own may call the driver for what this thread records: many commands one behind the other.

@@ -101,9 +101,8 @@ static STREAMS: RwLock<HashMap<Stream, &'static StreamState, BuildHasherDefault<
     RwLock::new(HashMap::with_hasher(BuildHasherDefault::new()));
 
 impl StreamState {
-    /// The state behind a stream handle, if it was used.
+    /// The state behind a stream handle, if it was used; not for forked processes, where another thread may have held the lock.
     pub fn known(stream: Stream) -> Option<&'static StreamState> {
-        check_fork().ok()?;
         STREAMS.read().unwrap_or_else(|e| e.into_inner()).get(&stream).copied()
     }
 

@@ -41,8 +41,9 @@ impl Pool {
     pub(in crate::vulkan) fn clear(&self) {
         let now = Instant::now();
         for kind in ALL_KINDS {
-            let mut bytes = 0;
-            for f in self.list(kind).values_mut().flatten().filter(|f| f.cleared.is_none()) {
+            // Who takes a block counts it out behind the lock, after it was counted in.
+            let (mut list, mut bytes) = (self.list(kind), 0);
+            for f in list.values_mut().flatten().filter(|f| f.cleared.is_none()) {
                 f.cleared = Some(now);
                 bytes += f.raw.capacity;
             }

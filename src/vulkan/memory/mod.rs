@@ -295,7 +295,7 @@ impl Pool {
         list.range_mut(capacity..=most).find_map(|(_, blocks)| oldest(blocks, stream))
     }
 
-    /// Removes free blocks of some kinds of use that nothing uses any more, until `enough` bytes are gone.
+    /// Removes those free blocks that `which` names and nothing uses any more, until `enough` bytes are gone.
     fn evict(&self, device: &Device, kind: Kind, enough: u64, which: impl Fn(&Free) -> bool) -> u64 {
         if enough == 0 {
             return 0;
