@@ -1,6 +1,5 @@
-//! The thread pool of the host kernels: our own rayon pool, so that an embedding program's global pool is
-//! neither used nor configured. It starts on first use, and again in a child process after a fork, where
-//! the parent's threads do not exist. `MLX_CPU_THREADS` overrides the number of threads.
+//! The thread pool of the host kernels: our own rayon pool, so that an embedding program's global one is neither used nor configured. It starts
+//! on first use, and again in a child process after a fork, where no thread is left. `MLX_CPU_THREADS` overrides the number of threads.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicPtr, Ordering};

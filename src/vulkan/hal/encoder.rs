@@ -226,6 +226,17 @@ impl CommandEncoder {
         self.run(pipeline, push, groups, [reads, writes], Some(&Early { number, late }))
     }
 
+    /// The same behind barriers, for programs that gain nothing by beginning early.
+    pub(in crate::vulkan) fn dispatch_behind(
+        &mut self,
+        pipeline: &Arc<Pipeline>,
+        push: &[u8],
+        groups: [u32; 3],
+        [reads, writes]: [&[(u64, u64)]; 2],
+    ) -> Result<()> {
+        self.run(pipeline, push, groups, [reads, writes], Some(&Early { number: 0, late: &[] }))
+    }
+
     /// Runs a kernel over `groups` workgroups. `reads` and `writes` are the exact byte ranges (address,
     /// length) it touches, parameters excepted: a barrier is recorded where they meet earlier ones.
     pub fn dispatch(

@@ -38,7 +38,7 @@ impl Progress {
 
 /// A command that may begin early.
 pub(in crate::vulkan) struct Early<'a> {
-    /// Where the number is.
+    /// Where the number is; 0: it does not begin early.
     pub number: u64,
     /// Where those ranges begin that the kernel reads behind its wait only.
     pub late: &'a [u64],
@@ -66,7 +66,7 @@ impl Recorder {
         let due = match early {
             Some(early) => {
                 // What never comes to be would be waited for.
-                let known = early.number == self.progress.number && handle.is_some();
+                let known = early.number != 0 && early.number == self.progress.number && handle.is_some();
                 let counts = known && !OVERLAP.disabled() && !Self::apart(state);
                 let (due, words) = self.order(state, [reads, writes], early, groups, counts);
                 told.extend_from_slice(push);

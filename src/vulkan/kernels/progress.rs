@@ -20,16 +20,21 @@ pub(super) const fn told<T>() -> usize {
 
 /// The warp waits, or each that has this text does; `at` is where the words begin.
 pub(super) fn warp_waits(o: &mut String, at: usize) {
-    waits(o, at, "");
+    waits(o, at, "", "");
 }
 
 /// All threads of the workgroup wait.
 pub(super) fn workgroup_waits(o: &mut String, at: usize) {
-    waits(o, at, "mov.u32 lt,%tid.x; setp.ge.u32 lp,lt,32;\n@lp bra AWAITED;\n");
+    workgroup_waits_there(o, at, "");
+}
+
+/// The same at one of several places of a text, each of which some threads come to; labels end in `place`.
+pub(super) fn workgroup_waits_there(o: &mut String, at: usize, place: &str) {
+    waits(o, at, &format!("mov.u32 lt,%tid.x; setp.ge.u32 lp,lt,32;\n@lp bra AWAITED{place};\n"), place);
     put(o, format_args!("bar.sync 0;"));
 }
 
-fn waits(o: &mut String, at: usize, who: &str) {
+fn waits(o: &mut String, at: usize, who: &str, place: &str) {
     put(
         o,
         format_args!(
@@ -38,12 +43,12 @@ fn waits(o: &mut String, at: usize, who: &str) {
 .reg .b32 lt,lv;
 .reg .b64 la;
 {who}ld.param.u32 lt,[args+{}]; setp.eq.u32 lp,lt,0;
-@lp bra AWAITED;
+@lp bra AWAITED{place};
 ld.param.u64 la,[args+{at}]; ld.param.u32 lv,[args+{}];
-AWAITING:
+AWAITING{place}:
 ld.relaxed.gpu.global.b32 lt,[la]; sub.u32 lt,lt,lv; shr.u32 lt,lt,31; setp.ne.u32 lp,lt,0;
-@lp bra AWAITING;
-AWAITED:
+@lp bra AWAITING{place};
+AWAITED{place}:
 }}",
             at + 12,
             at + 8

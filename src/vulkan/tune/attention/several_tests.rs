@@ -11,7 +11,11 @@ fn parts_cover_the_keys_and_fill_the_device() {
         super::cut(&p, lines, group, keys, 128).map(|s| [s.rows, s.tiles, s.parts, s.span]).unwrap()
     };
     assert_eq!(cut(256, 4, 300), [4, 1, 1, 304]);
-    assert_eq!(cut(64, 4, 300), [4, 1, 4, 80]);
+    // Few keys have one workgroup a multiprocessor, many have two.
+    assert_eq!(cut(64, 4, 300), [4, 1, 2, 160]);
+    assert_eq!(cut(64, 4, 4000), [4, 1, 4, 1008]);
+    assert_eq!(cut(128, 8, 512), [8, 1, 1, 512]);
+    assert_eq!(cut(128, 8, 513), [8, 1, 2, 272]);
     assert_eq!(cut(16, 16, 4000), [8, 2, 8, 512]);
     assert_eq!(cut(8, 1, 20), [1, 1, 1, 32]);
     for (lines, group, keys) in [(1, 1, 1), (1, 9, 63), (3, 5, 777), (64, 1, 100_000), (1000, 9, 777)] {

@@ -1,7 +1,7 @@
 //! How rows of x that pick their matrices of four-bit codes are multiplied in PTX (kernels/quantized/few_picked): which of them, and how
 //! subgroups and shared memory are shared. Pure; called by the host of those products.
 
-use super::few_rows::{Form, GROUP, PIECE, RESIDENT, SHARED, SPAN, UNIT};
+use super::few_rows::{Form, GROUP, GROUPS, PIECE, RESIDENT, SHARED, SPAN, UNIT};
 use super::{Shape, forced, plain};
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
@@ -101,7 +101,18 @@ pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, pair: bool, summed: bool
     }
     let warps = warps as u32;
     let together = (TOGETHER as u32 / warps).max(1);
-    let form = Form { tiles: 1, pieces: 1, warps, splits: 1, together, buffers: 2, ahead: 0 };
+    let form = Form {
+        tiles: 1,
+        pieces: 1,
+        warps,
+        splits: 1,
+        together,
+        buffers: 2,
+        ahead: 0,
+        groups: GROUPS,
+        parts: 1,
+        held: 0,
+    };
     let laid = Picked { form, slots: SLOTS };
     (laid.fits(matrices as u32)).then_some(laid)
 }

@@ -29,6 +29,13 @@ pub(in crate::vulkan) struct Form {
     pub buffers: u32,
     /// How many turns ahead, of one side of a unit each, rows of codes are brought to the second-level cache; none: not at all.
     pub ahead: u32,
+    /// Groups of codes of a piece.
+    pub groups: u32,
+    /// Workgroups that share the rows of x, `tiles` each.
+    pub parts: u32,
+    /// Sides of units that a workgroup has, whose codes are all asked for at once and stay in registers; none: they come through shared
+    /// memory.
+    pub held: u32,
 }
 
 /// Codes of a row in a piece, and groups of it.
@@ -69,10 +76,18 @@ pub(super) static RESIDENT: Best = best("qmm_few_rows_workgroups", 132);
 const AHEAD: u32 = 2;
 
 impl Form {
+    /// Codes of a row in a piece.
+    pub fn span(&self) -> u32 {
+        GROUP * self.groups
+    }
+
     /// Bytes of shared memory with so many buffers.
     fn bytes(&self, buffers: u32) -> u32 {
+        let codes = self.warps * self.pieces * PIECE;
+        // Scales and biases alone where registers have the codes.
+        let ring = if self.held > 0 { self.held * self.warps * self.span() } else { codes };
         // Squares of the rows, too.
-        self.warps * (self.pieces * PIECE + 4 * 8 * self.tiles) + buffers * self.sums() + 4
+        ring + self.warps * 4 * 8 * self.tiles + buffers * self.sums() + 4
     }
 
     /// Bytes of a buffer of sums: those of each subgroup, column by column; behind the last one there is no gap.
@@ -82,7 +97,7 @@ impl Form {
 
     /// Lists that so many units are dealt to, of nearly the same length; each is for `splits` workgroups.
     pub fn lists(&self, p: &Profile, units: u32) -> u32 {
-        let most = (p.count(&RESIDENT) as u32 * self.together / self.splits).max(1);
+        let most = (p.count(&RESIDENT) as u32 * self.together / (self.splits * self.parts)).max(1);
         units.div_ceil(units.div_ceil(most))
     }
 
@@ -90,6 +105,53 @@ impl Form {
     pub fn left(&self, units: u32) -> usize {
         units as usize * (UNIT * 8 * self.tiles * self.splits) as usize
     }
+}
+
+/// Rows of x that meet short matrices so, by workgroups that share them. H200, steps of 30B-A3B of 32 sequences 6.8 ms, 7.4 without; of 8
+/// rows no difference beyond that of the hosts. By a host of its own, 32 rows, us, this and the layout through shared memory: 5120 x 2048 with a
+/// normalisation 9.9 and 10.2, 2048 x 4096 7.7 and 8.3, 1024 x 2048 3.5 and 4.5, 1024 x 3072 4.2 and 6.1, 4096 x 1024 6.1 and 7.3 (5.3 and 3.9 without a
+/// normalisation): what a step gains besides is code that is run once, of which there is half as much.
+const HELD_ROWS: std::ops::RangeInclusive<i64> = 17..=64;
+/// Rows of x of a workgroup, in eights, and workgroups that share the rows: 4 of 8 rows each 13.4, one of all 9.2, two 8.6 (5120 x 2048).
+const HELD_TILES: u32 = 2;
+/// See [`HELD_TILES`].
+const HELD_PARTS: u32 = 2;
+/// Most groups of a subgroup's piece, subgroups of a workgroup, and registers of a thread for x and codes.
+const HELD_GROUPS: i64 = 4;
+/// See [`HELD_GROUPS`].
+const HELD_WARPS: i64 = 16;
+/// See [`HELD_GROUPS`].
+const HELD_REGISTERS: u32 = 96;
+
+/// The same for `m` rows of length `k` by short matrices, so many units of `sides`, whose codes registers have.
+pub(in crate::vulkan) fn held(p: &Profile, [m, k]: [i64; 2], [units, sides]: [u32; 2]) -> Option<Form> {
+    let all = k / i64::from(GROUP);
+    if all == 0 || k % i64::from(GROUP) != 0 || units == 0 || !HELD_ROWS.contains(&m) {
+        return None;
+    }
+    let groups = (ceil(all, HELD_WARPS)..=HELD_GROUPS).find(|groups| all % groups == 0)?;
+    // FITS: at most so many of each.
+    let (groups, warps) = (groups as u32, (all / groups) as u32);
+    let form = Form {
+        tiles: HELD_TILES,
+        pieces: 1,
+        warps,
+        splits: 1,
+        together: 1,
+        buffers: 1,
+        ahead: 0,
+        groups,
+        parts: HELD_PARTS,
+        held: 0,
+    };
+    let held = units.div_ceil(form.lists(p, units)).checked_mul(sides)?;
+    let registers = 8 * groups * form.tiles + 4 * groups.checked_mul(held)?;
+    if registers > HELD_REGISTERS {
+        return None;
+    }
+    let form = Form { held, ..form };
+    let fits = |&buffers: &u32| form.bytes(buffers) <= SHARED;
+    [2, 1].into_iter().find(fits).map(|buffers| Form { buffers, ..form })
 }
 
 /// The layout, unless the tuner found another kernel's the fastest.
@@ -131,6 +193,9 @@ pub(in crate::vulkan) fn possible(p: &Profile, s: &Shape) -> Option<Form> {
         together: (most / warps).max(1) as u32,
         buffers: 1,
         ahead: 0,
+        groups: GROUPS,
+        parts: 1,
+        held: 0,
     };
     // Shares of a unit that are whole chunks.
     let even = s.k / 2 % (16 * splits) == 0;

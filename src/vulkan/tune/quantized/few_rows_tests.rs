@@ -67,3 +67,26 @@ fn other_shapes_keep_their_kernels() {
     assert!(!others.iter().any(|s| possible(&p, s).is_some()));
     assert!(devices::all().iter().all(|p| possible(p, &s).is_none()));
 }
+
+#[test]
+fn short_matrices_have_codes_in_registers() {
+    let p = hopper();
+    for m in [17, 32, 33, 64] {
+        for k in (64..=4096).step_by(64) {
+            for (units, sides) in [(1, 1), (8, 1), (64, 1), (128, 1), (192, 2), (320, 1), (384, 1)] {
+                let Some(form) = held(&p, [m, k], [units, sides]) else { continue };
+                assert_eq!(i64::from(form.warps * form.span()), k, "{form:?}");
+                assert!(form.held / sides * form.lists(&p, units) >= units, "{form:?}");
+                assert!(form.held.is_multiple_of(sides) && form.bytes(form.buffers) <= SHARED, "{form:?}");
+                assert!(form.warps * form.parts * form.lists(&p, units) <= 132 * 16, "{form:?}");
+                // As many as copy scales and biases, eight bytes each.
+                assert!(k / 8 <= i64::from(32 * form.warps), "{form:?}");
+            }
+        }
+    }
+    let taken = |m, k, units| held(&p, [m, k], [units, 1]).is_some();
+    assert!(taken(32, 2048, 320) && taken(32, 4096, 128) && taken(32, 2560, 128));
+    // Few rows, many units, and lengths that are not dealt evenly.
+    assert!(!taken(16, 2048, 320) && !taken(65, 2048, 320) && !taken(32, 4096, 384) && !taken(32, 2560, 256));
+    assert!(!taken(32, 64 * 31, 8) && !taken(32, 5120, 8) && !taken(32, 100, 8));
+}

@@ -66,6 +66,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/quantized/wide/text.rs", "HELD", "the layout of matrix units' operands"),
     ("kernels/quantized/wide/text.rs", "ROW", "the span and the size of elements"),
     ("kernels/quantized/wide/text.rs", "CHUNKS", "the bytes of a row of a span"),
+    ("kernels/attention/several/text.rs", "LINE", "bytes that a prefetch brings"),
     ("kernels/quantized/few_rows/mod.rs", "ARRAYS", "registers that the program has for them"),
     ("kernels/quantized/few_rows/mod.rs", "MOST", "registers that the program has for them"),
     ("kernels/quantized/few_rows/finish.rs", "UP", "the range that codes need"),

@@ -5,6 +5,7 @@
 use super::args::place;
 use super::text::{NOTHING, Program};
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
+use crate::vulkan::kernels::progress;
 use crate::vulkan::tune::attention::several::{THREADS, of_part};
 
 /// Features of a head that a workgroup joins at a time: a lane each.
@@ -20,13 +21,13 @@ impl Program {
         self.lines() * self.parts
     }
 
-    /// The parts.
-    pub fn front_parts(self, o: &mut String) {
+    /// The parts; all threads wait for the commands before this one, whose words lie at `at`.
+    pub fn front_parts(self, o: &mut String, at: usize) {
         put(
             o,
             format_args!(
                 "mov.u32 t0,%ctaid.x; setp.ge.u32 p,t0,{}; setp.ge.u32 q,tid,{}; or.pred p,p,q;
-@p bra PARTED;
+@p bra OTHERS;
 {{",
                 self.workgroups(),
                 THREADS
@@ -34,6 +35,8 @@ impl Program {
         );
         self.registers(o);
         self.begin(o);
+        self.ahead(o);
+        progress::workgroup_waits(o, at);
         self.ready(o);
         self.walk(o);
         self.leave(o);
@@ -67,7 +70,9 @@ impl Program {
                 ),
             );
         }
-        put(o, format_args!("}}\nPARTED:"));
+        put(o, format_args!("}}\nbra PARTED;\nOTHERS:"));
+        progress::workgroup_waits_there(o, at, "_BESIDE");
+        put(o, format_args!("PARTED:"));
     }
 
     /// Joins them: a warp has a part, and the first one adds them up in order.

@@ -97,6 +97,13 @@ fn ranges(
     (reads, written.into_iter().chain([dst.range()]).collect())
 }
 
+/// Where what the kernel reads behind its wait begins: queries, the newest key and value, and places. All else is older, the other keys and
+/// values too.
+pub fn late(q: &DeviceView, newest: &Newest) -> SmallVec<[u64; 4]> {
+    let [key, value] = [newest.key[0], newest.value[0]];
+    [Some(q), Some(key), Some(value), newest.offsets].into_iter().flatten().map(|x| x.ptr).collect()
+}
+
 /// What a chain begins with: the kernel, what it is told but for words, and what it reads and writes.
 pub struct Fronted {
     pub program: Program,
@@ -161,7 +168,6 @@ pub(super) fn attention(
     STATS.attention(0, 1, n, u64::from(program.parts));
     let pipeline = enc.device().pipeline(&program)?;
     let grid = [program.parts * program.tiles, kv as u32, batch as u32];
-    let late: SmallVec<[u64; 12]> = reads.iter().map(|r| r.0).collect();
-    enc.dispatch_early(&pipeline, args.bytes(), grid, [&reads, &written], &late)?;
+    enc.dispatch_early(&pipeline, args.bytes(), grid, [&reads, &written], &late(q, newest))?;
     Ok(true)
 }

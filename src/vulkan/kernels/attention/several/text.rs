@@ -7,7 +7,7 @@ use crate::core::Dtype;
 use crate::vulkan::kernels::attention::Mask;
 use crate::vulkan::kernels::matmul::warpgroup::text::{four, head, pair, put};
 use crate::vulkan::kernels::progress;
-use crate::vulkan::tune::attention::several::{KEYS, THREADS, TOGETHER, WARPS};
+use crate::vulkan::tune::attention::several::{AHEAD, KEYS, THREADS, TOGETHER, WARPS};
 
 /// One kernel; elements are bfloat16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -34,6 +34,8 @@ pub struct Program {
 pub(super) const LOG2E: &str = "0f3FB8AA3B";
 const LOWEST: &str = "0fFF7FFFFF";
 pub(super) const NOTHING: &str = "0fFF800000";
+/// Bytes that a prefetch brings.
+const LINE: u32 = 128;
 /// Keys whose values a lane has, from twice its place on.
 const BESIDE: [u32; 4] = [0, 1, 8, 9];
 /// Scores of a lane: of two heads for a key, and for the eighth one after it.
@@ -108,8 +110,10 @@ impl Program {
             put(&mut o, format_args!(".shared .align 16 .b8 {piece}[{bytes}];"));
         }
         self.registers(&mut o);
-        progress::workgroup_waits(&mut o, size_of::<Args>());
+        // Keys and values that others left there are older than what the commands before this one make.
         self.begin(&mut o);
+        self.ahead(&mut o);
+        progress::workgroup_waits(&mut o, size_of::<Args>());
         self.ready(&mut o);
         self.walk(&mut o);
         self.leave(&mut o);
@@ -131,7 +135,7 @@ impl Program {
 .reg .b16 h0,hz;
 .reg .f32 s<16>,o<{out}>,m<2>,l0f,l1f,top,fin,f,f0,f1,scale,d<8>,b<32>,sum,root,z,z2,zf,angle;
 .reg .f64 wide0,wide1,wide2;
-.reg .b64 ka,ka8,va,va1,ma,mb,d64,e64;",
+.reg .b64 ka,ka8,va,va1,kb,vb,ma,mb,d64,e64;",
                 all = 2 * self.quarter(),
                 q = self.quarter() / 2 * self.halves(),
                 out = self.features / 4,
@@ -162,10 +166,10 @@ impl Program {
 {which}
 ld.param.u32 t0,[args+{span}]; ld.param.u32 t1,[args+{n}]; mul.lo.u32 begin,part,t0; add.u32 end,begin,t0; min.u32 end,end,t1; ld.param.u32 place,[args+{at}];
 mad.lo.u32 key0,warp,{KEYS},begin;
-ld.param.u32 ks,[args+{k2}]; ld.param.u32 t0,[args+{k0}]; ld.param.u32 t1,[args+{k1}]; mul.lo.u32 t0,t0,batch; mad.lo.u32 t0,t1,kv,t0; shl.b32 t1,t,4; add.u32 t0,t0,t1;
-ld.param.u64 ka,[args+{k}]; cvt.u64.u32 d64,t0; add.u64 ka,ka,d64; add.u32 t0,key0,g; mad.wide.u32 ka,t0,ks,ka;
-ld.param.u32 vs,[args+{v2}]; ld.param.u32 t0,[args+{v0}]; ld.param.u32 t1,[args+{v1}]; mul.lo.u32 t0,t0,batch; mad.lo.u32 t0,t1,kv,t0; shl.b32 t1,g,4; add.u32 t0,t0,t1;
-ld.param.u64 va,[args+{v}]; cvt.u64.u32 d64,t0; add.u64 va,va,d64; shl.b32 t0,t,1; add.u32 t0,key0,t0; mad.wide.u32 va,t0,vs,va;",
+ld.param.u32 ks,[args+{k2}]; ld.param.u32 t0,[args+{k0}]; ld.param.u32 t1,[args+{k1}]; mul.lo.u32 t0,t0,batch; mad.lo.u32 t0,t1,kv,t0;
+ld.param.u64 ka,[args+{k}]; cvt.u64.u32 d64,t0; add.u64 kb,ka,d64; mul.wide.u32 d64,t,16; add.u64 ka,kb,d64; add.u32 t0,key0,g; mad.wide.u32 ka,t0,ks,ka;
+ld.param.u32 vs,[args+{v2}]; ld.param.u32 t0,[args+{v0}]; ld.param.u32 t1,[args+{v1}]; mul.lo.u32 t0,t0,batch; mad.lo.u32 t0,t1,kv,t0;
+ld.param.u64 va,[args+{v}]; cvt.u64.u32 d64,t0; add.u64 vb,va,d64; mul.wide.u32 d64,g,16; add.u64 va,vb,d64; shl.b32 t0,t,1; add.u32 t0,key0,t0; mad.wide.u32 va,t0,vs,va;",
                 which = self.which(),
                 span = self.arg(place!(span)),
                 n = self.arg(place!(n)),
@@ -207,6 +211,30 @@ mul.lo.u32 u,kv,{group}; mul.lo.u32 t2,tile,{rows}; shl.b32 own,t,1; add.u32 own
             put(o, format_args!("add.u32 t0,key0,g; mad.wide.u32 ma,t0,ms,ma;"));
         }
         self.fetch_keys(o);
+    }
+
+    /// Brings the warp's first values and its next keys and values to the second-level cache: a line of 128 bytes by each lane.
+    pub(super) fn ahead(self, o: &mut String) {
+        let lines = self.bytes() / LINE;
+        put(o, format_args!("shr.u32 t0,lane,{}; and.b32 t1,lane,{};", lines.ilog2(), lines - 1));
+        put(
+            o,
+            format_args!(
+                "mul.wide.u32 d64,t1,{LINE}; add.u64 kb,kb,d64; add.u64 vb,vb,d64; add.u32 t0,t0,key0; add.u32 t1,key0,{KEYS}; min.u32 t1,t1,end; setp.lt.u32 p,t0,t1; mad.wide.u32 e64,t0,vs,vb;
+@p prefetch.global.L2 [e64];"
+            ),
+        );
+        for _ in 0..AHEAD {
+            put(
+                o,
+                format_args!(
+                    "add.u32 t0,t0,{turn}; add.u32 t1,t1,{turn}; min.u32 t1,t1,end; setp.lt.u32 p,t0,t1; mad.wide.u32 d64,t0,ks,kb; mad.wide.u32 e64,t0,vs,vb;
+@p prefetch.global.L2 [d64];
+@p prefetch.global.L2 [e64];",
+                    turn = KEYS * WARPS
+                ),
+            );
+        }
     }
 
     /// Asks for the lane's quarters of the keys of its group, and for what the mask says of them.

@@ -7,7 +7,7 @@ use crate::kernels::quantized::quant::Format;
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::hal::stream::StreamState;
 use crate::vulkan::kernels::attention::newest::Newest;
-use crate::vulkan::kernels::attention::several::{Args, Fronted, Program, fronted};
+use crate::vulkan::kernels::attention::several::{Args, Fronted, Program, fronted, late};
 use crate::vulkan::tune::attention::several::FRONT_LEFT;
 use crate::vulkan::tune::quantized::chain;
 
@@ -60,7 +60,7 @@ pub fn attention(
     chain.front = Some(Front { program, args, made: dst.range(), words: (args.words, args.tag) });
     // Products may write over what it reads: each has all of the row before it writes, and that comes when all parts have read theirs.
     chain.writes.extend_from_slice(&writes);
-    chain.late.extend(reads.iter().map(|r| r.0));
+    chain.late.extend(late(qkv[0], newest));
     enc.take_turn()?;
     enc.hold(Box::new(chain), &reads, &writes)?;
     Ok(true)

@@ -148,8 +148,7 @@ shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g; shr.u32 la
             ),
         );
         if let Some(front) = self.front {
-            progress::workgroup_waits(o, size_of::<Args>() + size_of::<FrontArgs>());
-            front.front_parts(o);
+            front.front_parts(o, size_of::<Args>() + size_of::<FrontArgs>());
         }
         self.run(o, "FIRST");
         self.second(o);

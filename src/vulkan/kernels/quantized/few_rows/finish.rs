@@ -168,10 +168,14 @@ mad.lo.u32 tmp2,v{round},{UNIT},r{round}; mul.wide.u32 l,tmp2,4; add.u64 da,da,l
     fn check(&self, o: &mut String, r: u32, side: u32, e: u32, label: &str) {
         let y = 4 * r + 2 * side + e;
         let [codes, factors] = self.row_bytes();
+        put(o, format_args!("mul.f32 y{y},y{y},0f{UP:08X};"));
+        if self.norm.is_some() {
+            put(o, format_args!("mul.f32 y{y},y{y},root{r};"));
+        }
         put(
             o,
             format_args!(
-                "mul.f32 y{y},y{y},0f{UP:08X}; mov.b32 tmp,y{y}; and.b32 tmp,tmp,0x7f800000; setp.ne.u32 p,tmp,0x7f800000;
+                "mov.b32 tmp,y{y}; and.b32 tmp,tmp,0x7f800000; setp.ne.u32 p,tmp,0x7f800000;
 @p bra FINITE{label};
 ld.param.u64 xa,[args]; mul.wide.u32 l,{}{r},{}; add.u64 xa,xa,l; mad.lo.u32 tmp,local,{UNIT},r{r}; add.u32 tmp,tmp,{e};",
                 if self.picked { "row" } else { "v" },

@@ -4,6 +4,7 @@
 //! Vulkan's matrices are the twins (MLX_VK_DISABLE=qmm_few_rows).
 
 mod finish;
+mod held;
 pub(super) mod program;
 #[cfg(test)]
 mod tests;
@@ -85,7 +86,12 @@ pub fn suits(device: &'static Device, s: &Shape) -> bool {
 /// The layout for such products, if they are better done here.
 fn form(enc: &CommandEncoder, j: &Joined) -> Option<Form> {
     let device = enc.device();
-    let form = table::layout(device.profile(), &j.shape(j.format?))?;
+    let p = device.profile();
+    let form = table::layout(p, &j.shape(j.format?))?;
+    let sides = if j.pair() { 2 } else { 1 };
+    // FITS: whoever joins them bounds products of them.
+    let units = j.units(UNIT.into()) as u32;
+    let form = table::held(p, [j.m, j.k], [units, sides]).unwrap_or(form);
     (fits(j, form) && device.warpgroups()).then_some(form)
 }
 
@@ -107,7 +113,7 @@ pub fn run(
     };
     let push = Push::of(j);
     let pipeline = enc.device().pipeline(&program)?;
-    let (most, late) = (i64::from(8 * form.tiles), j.late());
+    let (most, late) = (i64::from(8 * form.tiles * form.parts), j.late());
     let lists = form.lists(enc.device().profile(), program.units());
     for first in (0..j.m).step_by(most as usize) {
         let rows = (j.m - first).min(most);
@@ -121,7 +127,7 @@ pub fn run(
             written.extend([(told.sums, bytes as u64), (told.norm, 4 * u64::from(lists))]);
         }
         enc.describe(2.0 * (j.rows() * rows) as f64 * j.k as f64, &[1, rows, j.rows(), j.k]);
-        let groups = [lists * form.splits, 1, 1];
+        let groups = [lists * form.splits * form.parts, 1, 1];
         enc.dispatch_early(&pipeline, told.bytes(), groups, [reads, &written], &late)?;
     }
     for _ in j.matrices {

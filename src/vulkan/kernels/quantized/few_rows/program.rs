@@ -59,12 +59,16 @@ impl Program {
 
     /// Whether every piece of every subgroup is there.
     fn exact(&self) -> bool {
-        self.k == self.form.warps * self.form.pieces * self.form.splits * SPAN
+        self.k == self.form.warps * self.form.pieces * self.form.splits * self.form.span()
     }
 
     /// The whole text.
     pub fn text(&self) -> String {
         let mut o = String::with_capacity(64 << 10);
+        if self.form.held > 0 {
+            self.held(&mut o);
+            return o;
+        }
         self.head(&mut o, 1);
         self.places(&mut o);
         self.own_results(&mut o);
@@ -106,8 +110,8 @@ impl Program {
 
     /// Registers, and shared memory with room for `slots` units of one side.
     pub fn head(&self, o: &mut String, slots: u32) {
-        let Form { tiles, pieces, warps, together, buffers, .. } = self.form;
-        let xs = tiles * pieces * GROUPS * 8;
+        let Form { tiles, pieces, groups, warps, together, buffers, held, .. } = self.form;
+        let xs = tiles * pieces * groups * 8;
         *o += &text::head("sm_90", progress::told::<Push>(), [32 * warps, together]);
         put(
             o,
@@ -119,13 +123,15 @@ impl Program {
 .reg .pred p,q,have,first,second,odd,high,one,two,there<{tiles}>,mine<{rounds}>;
 .reg .b32 tid,lane,warp,g,t,list,lists,split,rows,k0,unit,next,local,tmp,tmp2,cs,fs,rs,rb,ss,sr,co,fo,buffer,len,word,count;
 .reg .b32 rx<4>,x<{xs}>,bx<{bxs}>,sc<4>,bi<2>,c<4>,a<4>,size<{pieces}>,half<{pieces}>,v<{rounds}>,r<{rounds}>,at<{rounds}>;
-.reg .b32 ar<{arrays}>,h<8>,up<3>,nw<4>,pk;
-.reg .f32 f<16>,root<{tiles}>,z,acc<{accs}>,tot<{accs}>,y<{ys}>,e<8>,sum<4>,w0,w1;
+.reg .b32 ar<{arrays}>,h<8>,up<3>,nw<4>,pk,ws<{codes}>,above,part,fu;
+.reg .f32 f<16>,root<{roots}>,z,acc<{accs}>,tot<{accs}>,y<{ys}>,e<8>,sum<4>,w0,w1;
 .reg .b64 wp,fp,l,m,na,xa,wa,sa,ba,da;
 ld.param.u32 rows,[args+{at_rows}];
 mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; and.b32 t,lane,3; mov.f32 z,0f00000000;",
-                ring = slots * warps * pieces * PIECE,
+                ring = if held > 0 { held * self.k } else { slots * warps * pieces * PIECE },
+                codes = (4 * held * groups).max(1),
                 sums = self.form.sums() * buffers,
+                roots = tiles.max(self.rounds()),
                 rounds = self.rounds(),
                 bxs = 2 * tiles * pieces,
                 arrays = 4 * self.rounds(),
@@ -163,10 +169,7 @@ mad.lo.u32 ss,g,128,rs; mad.lo.u32 ss,t,8,ss; and.b32 tmp,g,3;",
             o,
             format_args!(
                 "mad.lo.u32 rs,g,8,rs; add.u32 rs,rs,{codes_of_piece}; and.b32 tmp,t,1; mad.lo.u32 rb,tmp,4,rs; add.u32 rb,rb,{biases};
-setp.ne.u32 odd,tmp,0; setp.ge.u32 high,t,2;
-mov.u32 sr,sums; mad.lo.u32 ss,warp,{own},sr; mad.lo.u32 ss,t,{two},ss; mad.lo.u32 ss,g,4,ss; mov.u32 buffer,0;",
-                own = self.form.sums() / warps,
-                two = 2 * COLUMN * 4,
+setp.ne.u32 odd,tmp,0; setp.ge.u32 high,t,2;",
                 codes_of_piece = UNIT * SPAN / 2,
                 biases = 8 * UNIT,
             ),
@@ -183,6 +186,20 @@ mov.u32 sr,sums; mad.lo.u32 ss,warp,{own},sr; mad.lo.u32 ss,t,{two},ss; mad.lo.u
                 );
             }
         }
+        self.sums_places(o);
+    }
+
+    /// Where sums of a subgroup lie, and those that a thread adds up.
+    pub(super) fn sums_places(&self, o: &mut String) {
+        let warps = self.form.warps;
+        put(
+            o,
+            format_args!(
+                "mov.u32 sr,sums; mad.lo.u32 ss,warp,{own},sr; mad.lo.u32 ss,t,{two},ss; mad.lo.u32 ss,g,4,ss; mov.u32 buffer,0;",
+                own = self.form.sums() / warps,
+                two = 2 * COLUMN * 4,
+            ),
+        );
         for r in 0..self.rounds() {
             put(
                 o,
@@ -201,10 +218,12 @@ mad.lo.u32 at{r},v{r},{column},sr; mad.lo.u32 at{r},r{r},4,at{r};",
         for r in 0..self.rounds() {
             put(o, format_args!("setp.lt.u32 mine{r},v{r},rows;"));
             if 8 * self.form.tiles * 8 < 32 * self.form.warps * (r + 1) {
-                put(
-                    o,
-                    format_args!("setp.lt.u32 p,v{r},{}; and.pred mine{r},mine{r},p;", 8 * self.form.tiles),
-                );
+                let all = 8 * self.form.tiles;
+                let last = if self.form.parts > 1 { "tmp".into() } else { all.to_string() };
+                if self.form.parts > 1 {
+                    put(o, format_args!("add.u32 tmp,above,{all};"));
+                }
+                put(o, format_args!("setp.lt.u32 p,v{r},{last}; and.pred mine{r},mine{r},p;"));
             }
         }
     }
@@ -289,21 +308,28 @@ mul.wide.u32 l,local,{}; add.u64 fp,fp,l; cvt.u64.u32 l,fo; add.u64 fp,fp,l;",
     }
 
     /// Rows of x as right sides, each eight of them by their number.
-    fn load_x(&self, o: &mut String) {
+    pub(super) fn load_x(&self, o: &mut String) {
         for j in 0..self.form.tiles {
-            put(o, format_args!("add.u32 tmp,g,{}; setp.lt.u32 there{j},tmp,rows;", 8 * j));
+            put(o, format_args!("add.u32 tmp,g,{};", 8 * j));
+            if self.form.parts > 1 {
+                put(o, format_args!("add.u32 tmp,tmp,above;"));
+            }
+            put(o, format_args!("setp.lt.u32 there{j},tmp,rows;"));
             self.load_eight(o, j);
         }
-        if let Some(eps) = self.norm {
-            self.normalise(o, eps);
+        if self.norm.is_some() {
+            self.weigh(o);
         }
         self.deal(o);
+        if let Some(eps) = self.norm {
+            self.roots(o, eps);
+        }
     }
 
     /// Loads the eight rows `j` as right sides: of each group a thread has 16 elements of the row in `tmp`, those of the codes that it will
     /// read; zeros where `there` says that there is none.
     pub fn load_eight(&self, o: &mut String, j: u32) {
-        let pieces = self.form.pieces;
+        let Form { pieces, groups, .. } = self.form;
         put(
             o,
             format_args!(
@@ -317,15 +343,15 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
                 put(o, format_args!("setp.ne.u32 p,size{p},0; and.pred p,p,there{j};"));
             }
             let guard = if self.exact() { format!("there{j}") } else { "p".into() };
-            let first = (j * pieces + p) * GROUPS * 8;
-            for i in 0..2 * GROUPS {
+            let first = (j * pieces + p) * groups * 8;
+            for i in 0..2 * groups {
                 let [a, b, c, d] = [0, 1, 2, 3].map(|e| first + 4 * i + e);
                 put(
                     o,
                     format_args!(
                         "mov.b32 x{a},0; mov.b32 x{b},0; mov.b32 x{c},0; mov.b32 x{d},0;
 @{guard} ld.global.cg.v4.b32 {{x{a},x{b},x{c},x{d}}},[xa+{}];",
-                        2 * (SPAN * p + 64 * (i / 2)) + 16 * (i % 2)
+                        2 * (self.form.span() * p + 64 * (i / 2)) + 16 * (i % 2)
                     ),
                 );
             }
@@ -335,47 +361,20 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
     /// Makes right sides of what was loaded.
     pub fn deal(&self, o: &mut String) {
         put(o, format_args!("mov.b32 up0,{:#x}; mov.b32 up1,{:#x}; mov.b32 up2,0x80008000;", UP[0], UP[1]));
+        let groups = self.form.groups;
+        (groups..GROUPS).for_each(|i| put(o, format_args!("mov.f32 sum{i},0f00000000;")));
         for part in 0..self.form.tiles * self.form.pieces {
-            for i in 0..GROUPS {
-                Self::deal_x(o, (part * GROUPS + i) * 8, i);
+            for i in 0..groups {
+                Self::deal_x(o, (part * groups + i) * 8, i);
             }
             Self::deal_sums(o, 2 * part);
         }
     }
 
-    /// Normalises the rows that were asked for: their squares are summed up by subgroups, and then over those of the workgroup.
-    fn normalise(&self, o: &mut String, eps: u32) {
-        let Form { tiles, pieces, warps, .. } = self.form;
-        let of_warp = 4 * 8 * tiles;
-        put(
-            o,
-            format_args!(
-                "setp.eq.u32 q,t,0; mov.u32 tmp2,squares; mad.lo.u32 tmp2,g,4,tmp2; mad.lo.u32 len,warp,{of_warp},tmp2;"
-            ),
-        );
-        for j in 0..tiles {
-            put(o, format_args!("mov.f32 f4,0f00000000;"));
-            let first = j * pieces * GROUPS * 8;
-            for x in first..first + pieces * GROUPS * 8 {
-                Self::pair(o, ["f0", "f1"], &format!("x{x}"));
-                put(o, format_args!("fma.rn.f32 f4,f0,f0,f4; fma.rn.f32 f4,f1,f1,f4;"));
-            }
-            put(
-                o,
-                format_args!(
-                    "shfl.sync.bfly.b32 f1,f4,1,31,-1; add.f32 f4,f4,f1; shfl.sync.bfly.b32 f1,f4,2,31,-1; add.f32 f4,f4,f1;\n@q st.shared.f32 [len+{}],f4;",
-                    32 * j
-                ),
-            );
-        }
-        put(o, format_args!("bar.sync 0;"));
-        for j in 0..tiles {
-            put(o, format_args!("ld.shared.f32 f4,[tmp2+{}];", 32 * j));
-            for w in 1..warps {
-                put(o, format_args!("ld.shared.f32 f5,[tmp2+{}]; add.f32 f4,f4,f5;", of_warp * w + 32 * j));
-            }
-            self.root(o, &format!("root{j}"), "f4", eps);
-        }
+    /// Multiplies the rows that were asked for by the weights that normalise them, and leaves what subgroups have of their squares: sums of
+    /// products are divided by roots, in place of rows.
+    fn weigh(&self, o: &mut String) {
+        let Form { tiles, pieces, groups, .. } = self.form;
         put(
             o,
             format_args!(
@@ -383,7 +382,8 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
                 offset_of!(Push, norm)
             ),
         );
-        for (p, i) in (0..pieces).flat_map(|p| (0..2 * GROUPS).map(move |i| (p, i))) {
+        (0..tiles).for_each(|j| put(o, format_args!("mov.f32 root{j},0f00000000;")));
+        for (p, i) in (0..pieces).flat_map(|p| (0..2 * groups).map(move |i| (p, i))) {
             let guard = if self.exact() { "" } else { "@p " };
             if !self.exact() {
                 put(
@@ -397,16 +397,64 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
                 o,
                 format_args!(
                     "{guard}ld.global.v4.b32 {{nw0,nw1,nw2,nw3}},[wa+{}];",
-                    2 * (SPAN * p + 64 * (i / 2)) + 16 * (i % 2)
+                    2 * (self.form.span() * p + 64 * (i / 2)) + 16 * (i % 2)
                 ),
             );
             for e in 0..4 {
                 Self::pair(o, ["f2", "f3"], &format!("nw{e}"));
                 for j in 0..tiles {
-                    let x = format!("x{}", ((j * pieces + p) * GROUPS * 8) + 4 * i + e);
-                    Self::normalised(o, &x, &format!("root{j}"), ["f0", "f1", "f2", "f3"]);
+                    let x = format!("x{}", ((j * pieces + p) * groups * 8) + 4 * i + e);
+                    Self::pair(o, ["f0", "f1"], &x);
+                    put(
+                        o,
+                        format_args!(
+                            "fma.rn.f32 root{j},f0,f0,root{j}; fma.rn.f32 root{j},f1,f1,root{j}; mul.rn.f32 f0,f0,f2; mul.rn.f32 f1,f1,f3; cvt.rn.bf16x2.f32 {x},f1,f0;"
+                        ),
+                    );
                 }
             }
+        }
+        put(
+            o,
+            format_args!(
+                "setp.eq.u32 q,t,0; mov.u32 tmp2,squares; mad.lo.u32 tmp2,g,4,tmp2; mad.lo.u32 tmp2,warp,{},tmp2;",
+                4 * 8 * tiles
+            ),
+        );
+        for j in 0..tiles {
+            put(
+                o,
+                format_args!(
+                    "shfl.sync.bfly.b32 f1,root{j},1,31,-1; add.f32 f0,root{j},f1; shfl.sync.bfly.b32 f1,f0,2,31,-1; add.f32 f0,f0,f1;\n@q st.shared.f32 [tmp2+{}],f0;",
+                    32 * j
+                ),
+            );
+        }
+    }
+
+    /// What the rows of a thread's results are multiplied by: squares are summed up over subgroups.
+    pub(super) fn roots(&self, o: &mut String, eps: u32) {
+        let Form { tiles, warps, parts, .. } = self.form;
+        put(o, format_args!("bar.sync 0;"));
+        for r in 0..self.rounds() {
+            put(o, format_args!("mov.f32 root{r},0f00000000; mov.u32 tmp2,squares;"));
+            let row = if parts > 1 {
+                put(o, format_args!("sub.u32 tmp,v{r},above;"));
+                "tmp".to_string()
+            } else {
+                format!("v{r}")
+            };
+            put(o, format_args!("mad.lo.u32 tmp2,{row},4,tmp2;"));
+            for w in 0..warps {
+                put(
+                    o,
+                    format_args!(
+                        "@mine{r} ld.shared.f32 f5,[tmp2+{}];\n@mine{r} add.f32 root{r},root{r},f5;",
+                        4 * 8 * tiles * w
+                    ),
+                );
+            }
+            self.root(o, &format!("root{r}"), &format!("root{r}"), eps);
         }
     }
 
@@ -487,7 +535,7 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
         put(o, format_args!("selp.b32 bx{to},h1,h0,high; selp.b32 bx{},0,h2,high;", to + 1));
     }
 
-    fn multiply(o: &mut String, to: &str, right: [String; 2], add: [String; 4]) {
+    pub(super) fn multiply(o: &mut String, to: &str, right: [String; 2], add: [String; 4]) {
         put(
             o,
             format_args!(
@@ -566,7 +614,7 @@ ld.shared.b32 bi0,[rb+{at}]; ld.shared.b32 bi1,[rb+{}];",
     }
 
     /// Multiplies a quarter of a group of a piece: codes two at a time, at two places of half a word each.
-    fn multiply_group(&self, o: &mut String, p: u32, i: u32, h: u32) {
+    pub(super) fn multiply_group(&self, o: &mut String, p: u32, i: u32, h: u32) {
         let (low, high) = (h / 2, h / 2 + 2);
         if h % 2 == 1 {
             put(o, format_args!("shr.u32 c{low},c{low},8; shr.u32 c{high},c{high},8;"));
@@ -578,7 +626,7 @@ ld.shared.b32 bi0,[rb+{at}]; ld.shared.b32 bi1,[rb+{}];",
             ),
         );
         for j in 0..self.form.tiles {
-            let x = ((j * self.form.pieces + p) * GROUPS + i) * 8 + 2 * h;
+            let x = ((j * self.form.pieces + p) * self.form.groups + i) * 8 + 2 * h;
             let right = [format!("x{x}"), format!("x{}", x + 1)];
             let sums = four("acc", 4 * j);
             let add = if h == 0 { ["z"; 4].map(String::from) } else { sums.clone() };
@@ -587,7 +635,7 @@ ld.shared.b32 bi0,[rb+{at}]; ld.shared.b32 bi1,[rb+{}];",
     }
 
     /// Adds the sums of a group times their scales.
-    fn scale_group(&self, o: &mut String, i: u32) {
+    pub(super) fn scale_group(&self, o: &mut String, i: u32) {
         for row in 0..2 {
             let word = 2 * row + i / 2;
             match i % 2 {
@@ -602,6 +650,6 @@ ld.shared.b32 bi0,[rb+{at}]; ld.shared.b32 bi1,[rb+{}];",
 }
 
 /// Names of four registers.
-fn four(name: &str, first: u32) -> [String; 4] {
+pub(super) fn four(name: &str, first: u32) -> [String; 4] {
     [0, 1, 2, 3].map(|e| format!("{name}{}", first + e))
 }

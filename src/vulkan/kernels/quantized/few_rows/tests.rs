@@ -17,8 +17,10 @@ use crate::vulkan::kernels::quantized::trial::{
 };
 use crate::vulkan::kernels::tests::ptx::Program as Reader;
 use crate::vulkan::tune::fusion::row_product;
-use crate::vulkan::tune::quantized::few_rows::possible;
+use crate::vulkan::tune::quantized::few_rows::{held, possible};
 use crate::vulkan::tune::tests::devices;
+
+const FORMAT: Format = Format { mode: Mode::Affine, group: 64, bits: 4 };
 
 #[test]
 fn programs_become_steps() {
@@ -37,7 +39,6 @@ fn programs_become_steps() {
 
 #[test]
 fn texts_are_whole() {
-    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
     let ways = [
         ([4096, 1024, 1024], None),
         ([64, 0, 0], Some(added())),
@@ -47,7 +48,7 @@ fn texts_are_whole() {
     for m in [8, 16, 32] {
         for k in [256, 1024, 3072, 4096, 5120, 12288] {
             for (lengths, after) in ways {
-                let s = row_product(format, Dtype::BF16, [m, k, 64]);
+                let s = row_product(FORMAT, Dtype::BF16, [m, k, 64]);
                 let mut p = devices::h200();
                 p.features.ptx = true;
                 let form = possible(&p, &s).unwrap();
@@ -64,7 +65,6 @@ fn texts_are_whole() {
 
 #[test]
 fn rows_beyond_the_first_have_their_places() {
-    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
     let all =
         Push { x: 1 << 20, parts: [[0; 3], [0; 3], [0; 3], [1 << 24, 1 << 25, 1 << 26]], ..Push::default() };
     for (lengths, after, steps) in
@@ -73,7 +73,7 @@ fn rows_beyond_the_first_have_their_places() {
         let matrices: Vec<Matrix> =
             lengths.into_iter().filter(|&n| n > 0).map(|rows| Matrix { rows, parts: [0; 3] }).collect();
         let j =
-            Joined { after, ..Joined::alone(Some(format), Dtype::BF16, [64, 1024], all.x, &matrices, &[]) };
+            Joined { after, ..Joined::alone(Some(FORMAT), Dtype::BF16, [64, 1024], all.x, &matrices, &[]) };
         let (told, own) = all.of_rows(&j, [32, 7]);
         assert_eq!(own[0], (told.parts[3][0], 2 * 7 * 64));
         assert_eq!(own.len(), matrices.len());
@@ -88,11 +88,10 @@ fn rows_beyond_the_first_have_their_places() {
 /// rows that are none of the last eight, more workgroups than units.
 #[test]
 fn texts_compute_what_products_are() {
-    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
     let mut p = devices::h200();
     p.features.ptx = true;
     for (m, k, groups) in [(3, 256, 2), (8, 768, 2), (13, 1280, 1), (20, 512, 2), (5, 4608, 2)] {
-        let form = possible(&p, &row_product(format, Dtype::BF16, [m, k, 64])).unwrap();
+        let form = possible(&p, &row_product(FORMAT, Dtype::BF16, [m, k, 64])).unwrap();
         let (m, k) = (m as usize, k as usize);
         for (lengths, after) in
             [([48, 0, 0], Some(added())), ([16, 32, 16], None), ([32, 32, 0], Some(gated()))]
@@ -111,6 +110,39 @@ fn texts_compute_what_products_are() {
             }
             let workgroups = groups * form.splits as usize;
             Reader::read(&program.text()).run(&mut t.memory, t.push.bytes(), workgroups);
+            t.compare(after.is_some());
+        }
+    }
+}
+
+/// The same with codes in registers: each count of groups of a subgroup, rows that workgroups share, several units of a workgroup, one or two
+/// sides; rows that are none of the last.
+#[test]
+fn texts_that_hold_codes_compute_what_products_are() {
+    let mut p = devices::h200();
+    p.features.ptx = true;
+    for (m, k) in [(20, 1024), (32, 2560), (17, 3072), (30, 1536)] {
+        for (lengths, after) in
+            [([48, 0, 0], Some(added())), ([16, 32, 16], None), ([32, 32, 0], Some(gated()))]
+        {
+            let program = |form| Program { form, k: k as u32, lengths, norm: None, after, picked: false };
+            let sides =
+                program(possible(&p, &row_product(FORMAT, Dtype::BF16, [8, 256, 64])).unwrap()).sides();
+            let mut form = held(&p, [m as i64, k as i64], [2, sides]).unwrap();
+            let units = program(form).units();
+            let lists = units.div_ceil(2);
+            form.held = units.div_ceil(lists) * sides;
+            form.buffers = 1;
+            let mut t = FewRows::new(9, [m, k, 64], lengths);
+            let weights = rounded(t.chance.numbers(k, 0.5, 1.0));
+            let norm = (lengths[1] > 0).then_some(1e-6_f32.to_bits());
+            if norm.is_some() {
+                t.push.norm = t.memory.place(bytes(&weights));
+                t.rows.iter_mut().for_each(|row| *row = normalised(row, &weights));
+            }
+            let text = Program { norm, ..program(form) }.text();
+            whole(&text, &form);
+            Reader::read(&text).run(&mut t.memory, t.push.bytes(), (lists * form.parts) as usize);
             t.compare(after.is_some());
         }
     }
