@@ -372,7 +372,7 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
     }
 
     /// Multiplies the rows that were asked for by the weights that normalise them, and leaves what subgroups have of their squares: sums of
-    /// products are divided by roots, in place of rows.
+    /// products are multiplied by what rows would be (`roots`).
     fn weigh(&self, o: &mut String) {
         let Form { tiles, pieces, groups, .. } = self.form;
         put(
