@@ -36,9 +36,12 @@ const FEATURES: [u64; 2] = [64, 128];
 /// Fewest keys of a part (an estimate), and most parts, which the last workgroup has in registers.
 const FEW_KEYS: u64 = 64;
 const MOST_PARTS: u64 = 16;
-/// Keys of a part up to which one workgroup a multiprocessor does: each part less is one less to join. H200, us of 512 places of keys of which 300
-/// are there, 32 heads over 4, 8 sequences in 4 parts 11.7 and in 8 14.5, 32 sequences in one 15.8 and in two 17.7.
-const FEW_TURNS: u64 = 4 * (KEYS * WARPS) as u64;
+/// Keys of a part up to which one workgroup a multiprocessor does: what all warps have in a turn, as each part less is one less to join.
+/// H200, us of 512 places of keys of which 300 are there, 32 heads over 4 of 8 sequences: 4 parts 11.7, 8 parts 14.5. A step of 8B of 8
+/// sequences, over 8 of keys, in 2 parts 2,430, in 4 parts 2,390.
+const TURN: u64 = (KEYS * WARPS) as u64;
+/// The same where one part has all keys: nothing is joined then. 32 sequences of 300 keys 15.8, in two parts 17.7; a step of 30B-A3B 6.79 and 7.14 ms.
+const WHOLE: u64 = 4 * TURN;
 
 /// What a workgroup works on, and how many there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +79,8 @@ fn cut(p: &Profile, lines: u64, group: u64, keys: u64, features: u64) -> Option<
     let parts_of =
         |wanted: u64| most.min(1 << (wanted / (lines * tiles).max(1)).clamp(1, MOST_PARTS).ilog2());
     let few = parts_of(wanted / u64::from(TOGETHER));
-    let parts = if LIMITS.groups.is_none() && keys <= few * FEW_TURNS { few } else { parts_of(wanted) };
+    let suffices = keys <= if few == 1 { WHOLE } else { few * TURN };
+    let parts = if LIMITS.groups.is_none() && suffices { few } else { parts_of(wanted) };
     let span = ceil(keys as i64, parts as i64) as u32;
     // FITS: as asked for above.
     Some(Several {

@@ -12,7 +12,9 @@ fn parts_cover_the_keys_and_fill_the_device() {
     };
     assert_eq!(cut(256, 4, 300), [4, 1, 1, 304]);
     // Few keys have one workgroup a multiprocessor, many have two.
-    assert_eq!(cut(64, 4, 300), [4, 1, 2, 160]);
+    assert_eq!(cut(64, 4, 256), [4, 1, 2, 128]);
+    assert_eq!(cut(64, 4, 300), [4, 1, 4, 80]);
+    assert_eq!(cut(32, 8, 512), [8, 1, 4, 128]);
     assert_eq!(cut(64, 4, 4000), [4, 1, 4, 1008]);
     assert_eq!(cut(128, 8, 512), [8, 1, 1, 512]);
     assert_eq!(cut(128, 8, 513), [8, 1, 2, 272]);
