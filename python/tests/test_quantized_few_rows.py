@@ -38,40 +38,59 @@ def check(ran, there):
         assert not any("qmm" in k and not k.startswith(OURS) for k in ran), ran
 
 
-def all_ways(rng, rows, form, there, how=HOW):
+def all_ways(rng, rows, form, there, how=HOW, dtype="bfloat16"):
     k, lengths = form
-    mats = [t.Matrix(rng, n, k, "bfloat16", **how) for n in lengths]
-    x = t.normal(rng, rows, 1, k, dtype="bfloat16")
+    mats = [t.Matrix(rng, n, k, dtype, **how) for n in lengths]
+    x = t.normal(rng, rows, 1, k, dtype=dtype)
     row = h.to_np(x).astype(np.float64)
     out, ran = steps(lambda: [m(x) for m in mats])
     check(ran, there)
     for got, m in zip(out, mats, strict=True):
-        t.close(got, m.of(row), "bfloat16")
+        t.close(got, m.of(row), dtype)
     # Together, as before: a long matrix' product alone may be cut in another way.
     again = [m(x) for m in mats]
     mx.eval(again)
     for got, more in zip(out, again, strict=True):
         assert np.array_equal(h.to_np(got), h.to_np(more))
 
-    res = t.normal(rng, rows, 1, lengths[0], dtype="bfloat16")
+    res = t.normal(rng, rows, 1, lengths[0], dtype=dtype)
     got, ran = steps(lambda: res + mats[0](x))
     check(ran, there)
-    expected = h.to_np(res) + t.rounded(mats[0].of(row), "bfloat16")
-    t.close(got, expected, "bfloat16")
+    expected = h.to_np(res) + t.rounded(mats[0].of(row), dtype)
+    t.close(got, expected, dtype)
 
-    up = t.Matrix(rng, lengths[0], k, "bfloat16", **how)
+    up = t.Matrix(rng, lengths[0], k, dtype, **how)
     got, ran = steps(lambda: t.swiglu(mats[0](x), up(x)))
     check(ran, there)
-    g, u = (t.rounded(m.of(row), "bfloat16").astype(np.float64) for m in (mats[0], up))
-    t.close(got, t.gated(g, u), "bfloat16", units=4)
+    g, u = (t.rounded(m.of(row), dtype).astype(np.float64) for m in (mats[0], up))
+    t.close(got, t.gated(g, u), dtype, units=4)
     assert np.array_equal(h.to_np(got), h.to_np(t.swiglu(mats[0](x), up(x))))
 
 
 @pytest.mark.parametrize("rows", ROWS)
-def test_few_rows_by_matrices(rng, rows):
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_few_rows_by_matrices(rng, rows, dtype):
     there = ptx(rng)
     for form in SHAPES + (LARGE if there else []):
-        all_ways(rng, rows, form, there)
+        all_ways(rng, rows, form, there, dtype=dtype)
+
+
+@pytest.mark.parametrize("scale", [2.0**-16, 1.0, 2.0**13])
+@pytest.mark.parametrize("rows", [5, 24])
+def test_rows_that_are_normalised(rng, rows, scale):
+    """Also where rows times weights alone would leave the range of their dtype."""
+    there = ptx(rng)
+    for dtype in ("bfloat16", "float16"):
+        mats = [t.Matrix(rng, n, 512, dtype, **HOW) for n in (48, 16)]
+        x = t.normal(rng, rows, 1, 512, dtype=dtype) * scale
+        weight = (mx.abs(t.normal(rng, 512, dtype=dtype)) + 4).astype(getattr(mx, dtype))
+        before = mx.fast.rms_norm(x, weight, 1e-6)
+        out, ran = steps(lambda before=before, mats=mats: [m(before) for m in mats])
+        check([name for name in ran if "rms_norm" not in name], there)
+        v = h.to_np(x).astype(np.float64)
+        row = v / np.sqrt((v * v).mean(-1, keepdims=True) + 1e-6) * h.to_np(weight)
+        for got, m in zip(out, mats, strict=True):
+            t.close(got, m.of(row), dtype, units=4)
 
 
 @pytest.mark.parametrize("rows", [17, 32, 50])
@@ -103,17 +122,18 @@ def test_more_rows_by_small_and_large_codes(rng, scale):
 
 
 @pytest.mark.parametrize("rows", [4, 12, 40])
-def test_rows_keep_what_is_no_number_to_themselves(rng, rows):
+@pytest.mark.parametrize(("dtype", "large"), [("bfloat16", 3e38), ("float16", 65504)])
+def test_rows_keep_what_is_no_number_to_themselves(rng, rows, dtype, large):
     there = ptx(rng)
-    m = t.Matrix(rng, 64, 512, "bfloat16", **HOW)
-    x = h.to_np(t.normal(rng, rows, 512, dtype="bfloat16")).copy()
-    x[1, 7], x[2, 9], x[3, 100] = np.nan, np.inf, 3e38
+    m = t.Matrix(rng, 64, 512, dtype, **HOW)
+    x = h.to_np(t.normal(rng, rows, 512, dtype=dtype)).copy()
+    x[1, 7], x[2, 9], x[3, 100] = np.nan, np.inf, large
     # Values that are not rounded: those near zero have a sign.
     exact = mx.dequantize(m.parts[0], *(p.astype(mx.float32) for p in m.parts[1:]), **HOW)
     values = h.to_np(exact).astype(np.float64)
     with np.errstate(all="ignore"):
         expected = x.astype(np.float64) @ values.T
-    y = mx.array(x).astype(mx.bfloat16)
+    y = mx.array(x).astype(getattr(mx, dtype))
     got, ran = steps(lambda: m(y))
     check(ran, there)
     got = h.to_np(got)
@@ -122,8 +142,9 @@ def test_rows_keep_what_is_no_number_to_themselves(rng, rows):
     assert np.array_equal(got[2][sign != 0], np.copysign(np.inf, sign)[sign != 0])
     assert not np.isfinite(got[2]).any()
     apart = [0, *range(4, rows)]
-    t.close(mx.array(got[apart]), expected[apart], "bfloat16")
-    np.testing.assert_allclose(got[3], expected[3], rtol=2.0**-7, atol=1e33)
+    t.close(mx.array(got[apart]), expected[apart], dtype)
+    near = np.abs(expected[3]) < 60000 if dtype == "float16" else slice(None)
+    np.testing.assert_allclose(got[3][near], expected[3][near], rtol=2.0**-7, atol=large / 3e5)
 
 
 def test_small_and_large_numbers(rng):
@@ -132,12 +153,16 @@ def test_small_and_large_numbers(rng):
     for scale in (1e-20, 1e-6, 1e6, 1e20):
         x = t.normal(rng, 8, 256, dtype="bfloat16", scale=scale)
         t.close(m(x), m.of(h.to_np(x).astype(np.float64)), "bfloat16")
+    m = t.Matrix(rng, 32, 256, "float16", **HOW)
+    for scale in (2.0**-11, 1.0, 512.0):
+        x = t.normal(rng, 8, 256, dtype="float16", scale=scale)
+        t.close(m(x), m.of(h.to_np(x).astype(np.float64)), "float16", units=2)
 
 
 def test_others_keep_their_kernels(rng):
     for k, dtype, how in [
         (320, "bfloat16", HOW),
-        (256, "float16", HOW),
+        (256, "float32", HOW),
         (256, "bfloat16", {"group_size": 32, "bits": 4}),
         (256, "bfloat16", {"group_size": 64, "bits": 8}),
     ]:

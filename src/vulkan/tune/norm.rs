@@ -37,7 +37,10 @@ const FEW_PIECES: u64 = 4;
 pub fn few(p: &Profile, dtype: Dtype, [rows, n, step]: [u64; 3]) -> Option<u32> {
     let pieces = n.div_ceil(8 * u64::from(FEW_THREADS));
     let fits = n % 8 == 0 && (1..=FEW_PIECES).contains(&pieces) && step <= u32::MAX.into();
-    let taken = p.features.ptx && dtype == Dtype::BF16 && rows <= FEW_ROWS && !NORM_FEW.disabled();
+    let taken = p.features.ptx
+        && matches!(dtype, Dtype::F16 | Dtype::BF16)
+        && rows <= FEW_ROWS
+        && !NORM_FEW.disabled();
     // FITS: at most four.
     (fits && taken).then_some(pieces as u32)
 }

@@ -28,8 +28,9 @@ pub const FULL_NS: u64 = 200_000;
 /// Work at the end of what is waited for, during which a thread looks instead of sleeping.
 pub const NEAR_NS: u64 = 1_000_000;
 /// How long a thread that wants a batch submitted waits for the end of the chain of commands that another one is making: a chain is a
-/// layer of a language model, 20 to 100 us of a host.
-pub const CHAIN_TIME: Duration = Duration::from_millis(1);
+/// layer of a language model, 20 to 100 us of a host, unless its processor is taken away, and kernels of half a chain are
+/// compiled for some 300 ms. With 1 ms one of six runs of 128 tokens had such a token (H200, a slow host).
+pub const CHAIN_TIME: Duration = Duration::from_millis(10);
 /// How long a waiter looks before it sleeps: waking up takes some hundred microseconds, on busy hosts a millisecond. It
 /// lets other threads run meanwhile.
 pub const SPIN: Duration = Duration::from_millis(2);

@@ -1,4 +1,4 @@
-//! RMS normalisation of few rows of bfloat16 in PTX, a workgroup each, which begins while the commands before it end: weights are there by
+//! RMS normalisation of few rows of bfloat16 or float16 in PTX, a workgroup each, which begins while the commands before it end: weights are there by
 //! then. The twin is the shader (MLX_VK_DISABLE=norm_few).
 
 use std::mem::offset_of;
@@ -14,6 +14,7 @@ use crate::vulkan::{CommandEncoder, Features};
 /// One kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Program {
+    dtype: Dtype,
     /// Sixteen bytes of a row that a thread has.
     pieces: u32,
 }
@@ -35,7 +36,7 @@ unsafe impl Told for Args {}
 
 impl KernelKey for Program {
     fn name(&self) -> String {
-        "rms_norm_few_bfloat16".into()
+        format!("rms_norm_few_{}", self.dtype)
     }
 
     fn module(&self, _: &Features) -> Module {
@@ -67,6 +68,7 @@ impl Program {
 .reg .b32 tid,lane,warp,n,t0,t1,x<{all}>,w<{all}>;
 .reg .f32 v0,v1,v2,v3,sum,odd,root,eps;
 .reg .b64 d,wide;
+.reg .b16 h0,h1;
 mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[args+{}]; ld.param.u64 d,[args+{}]; mad.wide.u32 d,tid,16,d;",
                 THREADS / 8,
                 offset_of!(Args, n),
@@ -105,7 +107,7 @@ mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[arg
             );
         }
         for e in 0..4 * self.pieces {
-            pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{e}"), "t0");
+            pair(o, self.dtype, ["v0", "v1"], &format!("x{e}"), "t0");
             put(o, format_args!("fma.rn.f32 sum,v0,v0,sum; fma.rn.f32 odd,v1,v1,odd;"));
         }
         put(o, format_args!("add.f32 sum,sum,odd;"));
@@ -142,14 +144,15 @@ mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[arg
                 offset_of!(Args, dst),
             ),
         );
+        let kind = if self.dtype == Dtype::BF16 { "bf16x2" } else { "f16x2" };
         for i in 0..self.pieces {
             for e in 4 * i..4 * i + 4 {
-                pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{e}"), "t0");
-                pair(o, Dtype::BF16, ["v2", "v3"], &format!("w{e}"), "t0");
+                pair(o, self.dtype, ["v0", "v1"], &format!("x{e}"), "t0");
+                pair(o, self.dtype, ["v2", "v3"], &format!("w{e}"), "t0");
                 put(
                     o,
                     format_args!(
-                        "mul.f32 v0,v0,root; mul.f32 v0,v0,v2; mul.f32 v1,v1,root; mul.f32 v1,v1,v3; cvt.rn.bf16x2.f32 x{e},v1,v0;"
+                        "mul.f32 v0,v0,root; mul.f32 v0,v0,v2; mul.f32 v1,v1,root; mul.f32 v1,v1,v3; cvt.rn.{kind}.f32 x{e},v1,v0;"
                     ),
                 );
             }
@@ -171,7 +174,7 @@ pub(super) fn rms_norm(
     let device = enc.device();
     let pieces = few(device.profile(), src.dtype, [rows, n, step]);
     let Some(pieces) = pieces.filter(|_| device.warpgroups()) else { return Ok(false) };
-    let pipeline = device.pipeline(&Program { pieces })?;
+    let pipeline = device.pipeline(&Program { dtype: src.dtype, pieces })?;
     // FITS: `few` bounds both.
     let args = Args { src: src.ptr, step, dst: dst.ptr, weight: weight.ptr, n: n as u32, eps };
     let reads = [src.range(), weight.range()];
@@ -188,27 +191,28 @@ pub(super) fn rms_norm(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vulkan::kernels::quantized::trial::{elements, read_as};
     use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader, bf16, of_bf16};
 
     #[test]
     fn rows_are_normalised() {
-        for (rows, n, apart) in [(3_usize, 2056_usize, 2064_usize), (2, 64, 64), (1, 6000, 6000)] {
+        let sizes = [(3_usize, 2056_usize, 2064_usize), (2, 64, 64), (1, 6000, 6000)];
+        for ((rows, n, apart), dtype) in sizes.into_iter().flat_map(|s| [(s, Dtype::BF16), (s, Dtype::F16)]) {
             let number = |i: usize| f64::from(of_bf16(bf16((i * 37 % 101) as f32 / 17.0 - 3.0)));
-            let bytes = |n: usize, from: usize| -> Vec<u8> {
-                (from..from + n).flat_map(|i| (bf16(number(i) as f32) as u16).to_le_bytes()).collect()
-            };
+            let numbers =
+                |n: usize, from: usize| elements(dtype, &(from..from + n).map(number).collect::<Vec<_>>());
             let mut m = Memory::default();
-            let src = m.place(bytes(rows * apart, 0));
-            let (weight, dst) = (m.place(bytes(n, 7)), m.place(vec![0; 2 * rows * n]));
+            let src = m.place(numbers(rows * apart, 0));
+            let (weight, dst) = (m.place(numbers(n, 7)), m.place(vec![0; 2 * rows * n]));
             let args = Args { src, step: 2 * apart as u64, dst, weight, n: n as u32, eps: 1e-5 };
-            let text = Program { pieces: (n as u32 / 8).div_ceil(THREADS) }.text();
+            let text = Program { dtype, pieces: (n as u32 / 8).div_ceil(THREADS) }.text();
             Reader::read(&text).run(&mut m, args.bytes(), rows);
-            for (r, got) in m.bytes(dst).chunks(2 * n).enumerate() {
+            let within = 2f64.powi(if dtype == Dtype::F16 { -11 } else { -8 });
+            for (r, got) in read_as(dtype, &m, dst).chunks(n).enumerate() {
                 let mean = (0..n).map(|i| number(r * apart + i).powi(2)).sum::<f64>() / n as f64;
-                for (i, e) in got.chunks(2).enumerate() {
+                for (i, got) in got.iter().enumerate() {
                     let want = number(r * apart + i) / (mean + 1e-5).sqrt() * number(7 + i);
-                    let got = f64::from(of_bf16(u16::from_le_bytes([e[0], e[1]]).into()));
-                    assert!((got - want).abs() <= want.abs() * 2f64.powi(-8) + 1e-30, "{got} {want}");
+                    assert!((got - want).abs() <= want.abs() * within + 1e-7, "{got} {want}");
                 }
             }
         }

@@ -14,7 +14,7 @@ mod stream;
 pub mod subnormal_probe;
 mod sums;
 #[cfg(test)]
-mod trial;
+pub(super) mod trial;
 mod units;
 pub mod wide;
 mod wide_codes;

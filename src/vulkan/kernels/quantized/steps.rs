@@ -121,9 +121,17 @@ pub fn arrays(after: &After) -> u32 {
     after.inputs.iter().map(number).max().unwrap_or(0)
 }
 
-/// Follows steps on two results beside each other, as bfloat16 in `h0` and `h1` of each side and in the registers that `array` names:
+/// The pair of elements in register `from` as float32: tmp is written for bfloat16, hl and hh of 16 bits for float16.
+pub fn widen(o: &mut String, dtype: Dtype, [low, high]: [&str; 2], from: &str) {
+    match dtype {
+        Dtype::BF16 => pair(o, dtype, [low, high], from, "tmp"),
+        _ => put(o, format_args!("mov.b32 {{hl,hh}},{from}; cvt.f32.f16 {low},hl; cvt.f32.f16 {high},hh;")),
+    }
+}
+
+/// Follows steps on two results beside each other, as elements in `h0` and `h1` of each side and in the registers that `array` names:
 /// the result in `pk`. Registers h2 and on, e0 to e5 of float32, tmp and predicate p may be written.
-pub fn follow(o: &mut String, steps: &[Step], array: impl Fn(u32) -> String) {
+pub fn follow(o: &mut String, dtype: Dtype, steps: &[Step], array: impl Fn(u32) -> String) {
     if steps.is_empty() {
         return put(o, format_args!("mov.b32 pk,h0;"));
     }
@@ -139,13 +147,14 @@ pub fn follow(o: &mut String, steps: &[Step], array: impl Fn(u32) -> String) {
                     continue;
                 }
             };
-            pair(o, Dtype::BF16, [&to[0], &to[1]], &name, "tmp");
+            widen(o, dtype, [&to[0], &to[1]], &name);
         }
         for [a, b] in [["e0", "e2"], ["e1", "e3"]] {
             step.function.put(o, a, [a, b], ["e4", "e5"]);
         }
         let to = if i + 1 == steps.len() { "pk".into() } else { format!("h{}", 2 + i) };
-        put(o, format_args!("cvt.rn.bf16x2.f32 {to},e1,e0;"));
+        let kind = if dtype == Dtype::BF16 { "bf16x2" } else { "f16x2" };
+        put(o, format_args!("cvt.rn.{kind}.f32 {to},e1,e0;"));
     }
 }
 
@@ -164,7 +173,7 @@ pub fn store_pair(o: &mut String, steps: &[Step], arrays: u32, sides: &[u32]) {
     for (side, at) in sides.iter().enumerate() {
         put(o, format_args!("ld.shared.v2.f32 {{y0,y1}},[at+{at}]; cvt.rn.bf16x2.f32 h{side},y1,y0;"));
     }
-    follow(o, steps, |i| format!("ar{i}"));
+    follow(o, Dtype::BF16, steps, |i| format!("ar{i}"));
     put(o, format_args!("add.u64 l,da,m; st.global.b32 [l],pk;"));
 }
 

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::ops::Range;
 
+use half::f16;
 use smallvec::{SmallVec, smallvec};
 
 use super::push::Push;
@@ -24,7 +25,7 @@ impl Chance {
         (self.0 >> 32) as u32
     }
 
-    /// So many numbers around a middle.
+    /// So many numbers around a middle, which both kinds of elements have but for the smallest.
     pub fn numbers(&mut self, n: usize, scale: f64, middle: f64) -> Vec<f64> {
         rounded((0..n).map(|_| middle + scale * (f64::from(self.word()) / 2f64.powi(31) - 1.0)).collect())
     }
@@ -32,27 +33,48 @@ impl Chance {
 
 /// Numbers as bfloat16 has them.
 pub fn rounded(v: Vec<f64>) -> Vec<f64> {
-    v.into_iter().map(|x| of_bf16(bf16(x as f32)).into()).collect()
+    rounded_as(Dtype::BF16, v)
+}
+
+/// Numbers as elements of 16 bits have them.
+pub fn rounded_as(dtype: Dtype, v: Vec<f64>) -> Vec<f64> {
+    let of = |x: f64| match dtype {
+        Dtype::F16 => f16::from_f64(x).to_f64(),
+        _ => of_bf16(bf16(x as f32)).into(),
+    };
+    v.into_iter().map(of).collect()
 }
 
 /// Their bytes.
 pub fn bytes(v: &[f64]) -> Vec<u8> {
-    v.iter().flat_map(|&x| (bf16(x as f32) as u16).to_le_bytes()).collect()
+    elements(Dtype::BF16, v)
+}
+
+/// Their bytes as elements of 16 bits.
+pub fn elements(dtype: Dtype, v: &[f64]) -> Vec<u8> {
+    let of = |x: f64| if dtype == Dtype::F16 { f16::from_f64(x).to_bits() } else { bf16(x as f32) as u16 };
+    v.iter().flat_map(|&x| of(x).to_le_bytes()).collect()
 }
 
 /// A matrix of codes, or of elements, where it lies, and what it stands for.
 pub struct Quantised {
     pub matrix: Matrix,
+    dtype: Dtype,
     values: Vec<f64>,
 }
 
 impl Quantised {
     /// Rows of codes, their length, and codes of a group; none for elements.
-    pub fn new(c: &mut Chance, m: &mut Memory, [rows, k, group]: [usize; 3]) -> Quantised {
+    pub fn new(c: &mut Chance, m: &mut Memory, sizes: [usize; 3]) -> Quantised {
+        Quantised::of(Dtype::BF16, c, m, sizes)
+    }
+
+    /// The same with factors of a dtype.
+    pub fn of(dtype: Dtype, c: &mut Chance, m: &mut Memory, [rows, k, group]: [usize; 3]) -> Quantised {
         if group == 0 {
             let values = c.numbers(rows * k, 0.2, 0.0);
             let parts = [m.place(bytes(&values)), 0, 0];
-            return Quantised { matrix: Matrix { rows: rows as i64, parts }, values };
+            return Quantised { matrix: Matrix { rows: rows as i64, parts }, dtype, values };
         }
         let codes: Vec<u32> = (0..rows * k / 8).map(|_| c.word()).collect();
         let [scales, biases] = [0.02, 0.1].map(|s| c.numbers(rows * k / group, s, 0.0));
@@ -60,8 +82,8 @@ impl Quantised {
             |i: usize| f64::from(codes[i / 8] >> (4 * (i % 8)) & 15) * scales[i / group] + biases[i / group];
         let values = (0..rows * k).map(value).collect();
         let words = codes.iter().flat_map(|w| w.to_le_bytes()).collect();
-        let parts = [m.place(words), m.place(bytes(&scales)), m.place(bytes(&biases))];
-        Quantised { matrix: Matrix { rows: rows as i64, parts }, values }
+        let parts = [words, elements(dtype, &scales), elements(dtype, &biases)].map(|b| m.place(b));
+        Quantised { matrix: Matrix { rows: rows as i64, parts }, dtype, values }
     }
 
     /// The product with a row, rounded.
@@ -72,32 +94,54 @@ impl Quantised {
     /// That of some rows of codes.
     pub fn times_rows(&self, x: &[f64], rows: Range<usize>) -> Vec<f64> {
         let of_row = |row: &[f64]| row.iter().zip(x).map(|(w, x)| w * x).sum();
-        rounded(self.values.chunks(x.len()).skip(rows.start).take(rows.len()).map(of_row).collect())
+        rounded_as(
+            self.dtype,
+            self.values.chunks(x.len()).skip(rows.start).take(rows.len()).map(of_row).collect(),
+        )
     }
 }
 
 /// The numbers at an address.
 pub fn read(m: &Memory, at: u64) -> Vec<f64> {
-    let element = |b: &[u8]| of_bf16(u16::from_le_bytes([b[0], b[1]]).into()).into();
+    read_as(Dtype::BF16, m, at)
+}
+
+/// Those of a dtype.
+pub fn read_as(dtype: Dtype, m: &Memory, at: u64) -> Vec<f64> {
+    let element = |b: &[u8]| match u16::from_le_bytes([b[0], b[1]]) {
+        bits if dtype == Dtype::F16 => f16::from_bits(bits).into(),
+        bits => of_bf16(bits.into()).into(),
+    };
     m.bytes(at).chunks(2).map(element).collect()
 }
 
 /// A row that is normalised, with an epsilon of 1e-6.
 pub fn normalised(row: &[f64], weights: &[f64]) -> Vec<f64> {
+    normalised_as(Dtype::BF16, row, weights)
+}
+
+/// The same of elements of a dtype.
+pub fn normalised_as(dtype: Dtype, row: &[f64], weights: &[f64]) -> Vec<f64> {
     let root = (row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64 + 1e-6).sqrt();
-    rounded(row.iter().zip(weights).map(|(x, w)| x / root * w).collect())
+    rounded_as(dtype, row.iter().zip(weights).map(|(x, w)| x / root * w).collect())
 }
 
 /// Within two roundings of the largest.
 pub fn same(what: &str, got: &[f64], want: &[f64]) {
+    near(what, got, want, 64.0);
+}
+
+/// Within such a part of the largest.
+fn near(what: &str, got: &[f64], want: &[f64], part: f64) {
     let largest = want.iter().fold(0.0, |a: f64, x| a.max(x.abs()));
     for (i, (a, b)) in got.iter().zip(want).enumerate() {
-        assert!(a == b || (a - b).abs() <= largest / 64.0, "{what} {i}: {a}, not {b}");
+        assert!(a == b || (a - b).abs() <= largest / part, "{what} {i}: {a}, not {b}");
     }
 }
 
 /// Rows by matrices as programs of few rows are told of them, and what is added to the results of the first.
 pub struct FewRows {
+    dtype: Dtype,
     pub chance: Chance,
     pub memory: Memory,
     pub push: Push,
@@ -108,30 +152,44 @@ pub struct FewRows {
 
 impl FewRows {
     /// Rows, their length, codes of a group or none, and rows of matrices.
-    pub fn new(seed: u64, [m, k, group]: [usize; 3], lengths: [u32; 3]) -> FewRows {
+    pub fn new(seed: u64, sizes: [usize; 3], lengths: [u32; 3]) -> FewRows {
+        FewRows::of(Dtype::BF16, seed, sizes, lengths)
+    }
+
+    /// The same of a dtype.
+    pub fn of(dtype: Dtype, seed: u64, [m, k, group]: [usize; 3], lengths: [u32; 3]) -> FewRows {
         let (mut chance, mut memory) = (Chance(seed), Memory::default());
         let there = || lengths.iter().filter(|&&n| n > 0);
-        let made = |&n: &u32| Quantised::new(&mut chance, &mut memory, [n as usize, k, group]);
+        let made = |&n: &u32| Quantised::of(dtype, &mut chance, &mut memory, [n as usize, k, group]);
         let matrices: Vec<Quantised> = there().map(made).collect();
         let x = chance.numbers(m * k, 1.0, 0.0);
         let added = chance.numbers(m * lengths[0] as usize, 1.0, 0.0);
-        let mut push = Push { x: memory.place(bytes(&x)), rows: m as u32, ..Push::default() };
+        let mut push = Push { x: memory.place(elements(dtype, &x)), rows: m as u32, ..Push::default() };
         for (i, (q, n)) in matrices.iter().zip(there()).enumerate() {
             (push.parts[0][i], push.parts[1][i], push.parts[2][i]) = q.matrix.parts.into();
             push.parts[3][i] = memory.place(vec![0; 2 * m * *n as usize]);
         }
         if matrices.len() == 1 {
-            push.parts[3][1] = memory.place(bytes(&added));
+            push.parts[3][1] = memory.place(elements(dtype, &added));
         }
         let rows = x.chunks(k).map(<[f64]>::to_vec).collect();
-        FewRows { chance, memory, push, rows, added, matrices }
+        FewRows { dtype, chance, memory, push, rows, added, matrices }
+    }
+
+    /// Makes the rows so many times as large.
+    pub fn enlarge(&mut self, times: f64) {
+        self.rows.iter_mut().flatten().for_each(|x| *x *= times);
+        self.push.x = self.memory.place(elements(self.dtype, &self.rows.concat()));
     }
 
     /// Holds the results against float64: one matrix' with what is added, two at once with a gated unit, or each by itself.
     pub fn compare(&self, after: bool) {
+        let part = if self.dtype == Dtype::F16 { 512.0 } else { 64.0 };
+        let rounded = |v| rounded_as(self.dtype, v);
+        let same = |what: &str, got: &[f64], want: &[f64]| near(what, got, want, part);
         let products =
             |q: &Quantised| -> Vec<f64> { self.rows.iter().flat_map(|row| q.times(row)).collect() };
-        let got = |i: usize| read(&self.memory, self.push.parts[3][i]);
+        let got = |i: usize| read_as(self.dtype, &self.memory, self.push.parts[3][i]);
         match &self.matrices[..] {
             [first] if after => {
                 let sum = products(first).iter().zip(&self.added).map(|(a, b)| a + b).collect();
@@ -152,6 +210,14 @@ impl FewRows {
 /// An instruction on bfloat16.
 pub fn instr(name: &str, args: &[Src]) -> Instr {
     Instr { op: Inst::Op(find(name).unwrap()), args: args.into(), dtype: Dtype::BF16 }
+}
+
+/// The same steps on elements of a dtype.
+pub fn on(dtype: Dtype, after: KeptAfter) -> KeptAfter {
+    let mut program = after.program.clone();
+    program.inputs.iter_mut().for_each(|d| *d = dtype);
+    program.instrs.iter_mut().for_each(|i| i.dtype = dtype);
+    After { program, inputs: after.inputs.clone() }.kept().unwrap()
 }
 
 /// What follows products, or the first of them.

@@ -9,7 +9,7 @@ mod products;
 
 use std::collections::HashMap;
 
-use self::products::Arrivals;
+use self::products::{Arrivals, Elements};
 
 const LANES: usize = 32;
 /// What a lane can ask for: as a warp's place has them.
@@ -47,7 +47,7 @@ enum Kind {
     Shuffle(fn(usize, usize) -> Option<usize>),
     /// Which lanes say so.
     Vote,
-    Product,
+    Product(Elements),
     Transpose,
     /// A warp's share of a product of a warpgroup.
     WarpgroupProduct,
@@ -416,7 +416,7 @@ impl Reader {
                 (i.to, i.from) = (registers(&parts[0]), operands(&parts[1..3]));
             }
             Some(of_warp @ ("mma" | "movmatrix")) => {
-                i.kind = if of_warp == "mma" { Kind::Product } else { Kind::Transpose };
+                i.kind = if of_warp == "mma" { Kind::Product(Elements::of(name)) } else { Kind::Transpose };
                 (i.to, i.from) = (registers(&parts[0]), operands(&parts[1..]));
             }
             Some("activemask") => (i.kind, i.to) = (Kind::ActiveLanes, registers(&parts[0])),
@@ -608,10 +608,10 @@ impl Program {
                 let mask = each(lanes).filter(says).fold(0_u64, |m, lane| m | 1 << lane);
                 each(lanes).for_each(|lane| warp.values[i.to[0] * LANES + lane] = mask);
             }
-            Kind::Product | Kind::Transpose | Kind::WarpgroupProduct => {
+            Kind::Product(_) | Kind::Transpose | Kind::WarpgroupProduct => {
                 assert_eq!(lanes, u32::MAX, "{}: lanes are missing", i.text);
                 match &i.kind {
-                    Kind::Product => products::of_warp(i, warp, around),
+                    Kind::Product(e) => products::of_warp(*e, i, warp, around),
                     Kind::Transpose => products::transpose(i, warp, around),
                     _ => products::of_warpgroup(i, warp, around),
                 }

@@ -1,5 +1,7 @@
 //! What lanes compute of float64 and of signed numbers, and what is approximate, as the reader of PTX has it.
 
+use half::f16;
+
 use super::{Pure, bits, float};
 
 fn double(x: u64) -> f64 {
@@ -14,6 +16,11 @@ pub(super) fn pure(name: &str) -> Option<Pure> {
         "cvt.rni.s64.f64" => |a| double(a[0]).round_ties_even() as i64 as u64,
         "mul.f64" => |a| (double(a[0]) * double(a[1])).to_bits(),
         "fma.rn.f64" => |a| double(a[0]).mul_add(double(a[1]), double(a[2])).to_bits(),
+        "cvt.f32.f16" => |a| bits(f16::from_bits(a[0] as u16).to_f32()),
+        "cvt.rn.f16x2.f32" => |a| {
+            let half = |x: u64| u64::from(f16::from_f32(float(x)).to_bits());
+            half(a[0]) << 16 | half(a[1])
+        },
         "cvt.u32.u64" => |a| a[0] & 0xffff_ffff,
         "cvt.rn.f32.s32" => |a| bits(a[0] as u32 as i32 as f32),
         "mad.wide.s32" => |a| {

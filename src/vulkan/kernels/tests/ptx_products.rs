@@ -73,19 +73,48 @@ pub(super) fn arrive(i: &Instruction, warp: &mut Warp, lane: usize, around: &mut
     }
 }
 
-/// Two numbers of bfloat16 of a lane.
-fn two(o: Operand, warp: &Warp, lane: usize, around: &Around) -> (f64, f64) {
+/// What a warp multiplies: elements of 16 bits, sixteen of K, or four of float32 whose last bits do not count.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Elements {
+    Bf16,
+    F16,
+    Tf32,
+}
+
+impl Elements {
+    pub(super) fn of(name: &str) -> Elements {
+        match name {
+            _ if name.contains(".f16.f16.") => Elements::F16,
+            _ if name.contains(".m16n8k4.") => Elements::Tf32,
+            _ => Elements::Bf16,
+        }
+    }
+
+    fn number(self, v: u64) -> f64 {
+        match self {
+            Elements::Bf16 => of_bf16(v).into(),
+            Elements::F16 => half::f16::from_bits(v as u16).into(),
+            Elements::Tf32 => {
+                assert!(v & 0x1fff == 0 || f32::from_bits(v as u32).is_nan(), "digits that would be lost");
+                float(v).into()
+            }
+        }
+    }
+}
+
+/// Two numbers of a lane.
+fn two(e: Elements, o: Operand, warp: &Warp, lane: usize, around: &Around) -> (f64, f64) {
     let v = value(warp, o, lane, around);
-    (of_bf16(v).into(), of_bf16(v >> 16).into())
+    (e.number(v), e.number(v >> 16))
 }
 
 /// The left side of a product, 16 rows of a warp by 16 of K, in the first four registers.
-fn left(i: &Instruction, warp: &Warp, around: &Around) -> [[f64; 16]; 16] {
+fn left(e: Elements, i: &Instruction, warp: &Warp, around: &Around) -> [[f64; 16]; 16] {
     let mut a = [[0.0; 16]; 16];
     for lane in 0..LANES {
         let (g, t) = (lane / 4, lane % 4);
         for (o, (row, col)) in [(0, 0), (8, 0), (0, 8), (8, 8)].into_iter().enumerate() {
-            (a[g + row][2 * t + col], a[g + row][2 * t + col + 1]) = two(i.from[o], warp, lane, around);
+            (a[g + row][2 * t + col], a[g + row][2 * t + col + 1]) = two(e, i.from[o], warp, lane, around);
         }
     }
     a
@@ -104,7 +133,7 @@ pub(super) fn of_warpgroup(i: &Instruction, warp: &mut Warp, around: &mut Around
     };
     let columns = i.to.len() as u64 * 2;
     let b: Vec<Vec<f64>> = (0..columns).map(|n| (0..16).map(|k| right(k, n, around)).collect()).collect();
-    let a = left(i, warp, around);
+    let a = left(Elements::Bf16, i, warp, around);
     for (k, &to) in i.to.iter().enumerate() {
         for lane in 0..LANES {
             let (row, col) = (lane / 4 + k % 4 / 2 * 8, k / 4 * 8 + lane % 4 * 2 + k % 2);
@@ -125,21 +154,38 @@ pub(super) fn transpose(i: &Instruction, warp: &mut Warp, around: &Around) {
     }
 }
 
-/// mma.m16n8k16 of bfloat16: sums in float64, rounded once.
-pub(super) fn of_warp(i: &Instruction, warp: &mut Warp, around: &Around) {
-    let (a, mut b) = (left(i, warp, around), [[0.0; 8]; 16]);
+/// Sides of mma.m16n8k4: one number of a lane for eight rows and for eight columns.
+fn short(i: &Instruction, warp: &Warp, around: &Around) -> ([[f64; 16]; 16], [[f64; 8]; 16]) {
+    let (mut a, mut b) = ([[0.0; 16]; 16], [[0.0; 8]; 16]);
     for lane in 0..LANES {
         let (g, t) = (lane / 4, lane % 4);
-        for (o, row) in [(4, 0), (5, 8)] {
-            (b[2 * t + row][g], b[2 * t + row + 1][g]) = two(i.from[o], warp, lane, around);
-        }
+        let of = |o: usize| Elements::Tf32.number(value(warp, i.from[o], lane, around));
+        (a[g][t], a[g + 8][t], b[t][g]) = (of(0), of(1), of(2));
     }
+    (a, b)
+}
+
+/// mma of 16 rows by 8 columns: sums in float64, rounded once.
+pub(super) fn of_warp(e: Elements, i: &Instruction, warp: &mut Warp, around: &mut Around) {
+    let (a, b, sums) = if e == Elements::Tf32 {
+        let (a, b) = short(i, warp, around);
+        (a, b, 3)
+    } else {
+        let (a, mut b) = (left(e, i, warp, around), [[0.0; 8]; 16]);
+        for lane in 0..LANES {
+            let (g, t) = (lane / 4, lane % 4);
+            for (o, row) in [(4, 0), (5, 8)] {
+                (b[2 * t + row][g], b[2 * t + row + 1][g]) = two(e, i.from[o], warp, lane, around);
+            }
+        }
+        (a, b, 6)
+    };
     for lane in 0..LANES {
         let (g, t) = (lane / 4, lane % 4);
         for k in 0..4 {
             let (row, col) = (g + k / 2 * 8, 2 * t + k % 2);
             let sum: f64 = (0..16).map(|e| a[row][e] * b[e][col]).sum();
-            let c = f64::from(float(value(warp, i.from[6 + k], lane, around)));
+            let c = f64::from(float(value(warp, i.from[sums + k], lane, around)));
             warp.values[i.to[k] * LANES + lane] = bits((sum + c) as f32);
         }
     }

@@ -86,7 +86,7 @@ pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, pair: bool, summed: bool
     let unit = i64::from(UNIT) * if pair { 2 } else { 1 };
     let near = s.n > 0 && s.n % unit == 0 && s.n * s.k < 1 << 31 && picks * (s.n / unit + 1) < 1 << 31;
     if !p.features.ptx
-        || s.dtype != Dtype::BF16
+        || !matches!(s.dtype, Dtype::F16 | Dtype::BF16)
         || s.m != 1
         || !s.transpose
         || s.runs

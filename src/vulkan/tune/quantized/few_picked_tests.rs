@@ -61,7 +61,7 @@ fn other_picks_keep_their_kernels() {
         shape(64, 128, [1536, 2048 + 64]),
         shape(64, 128, [1536, 2304]),
         shape(64, 128, [1520, 2048]),
-        Shape { dtype: Dtype::F16, ..s },
+        Shape { dtype: Dtype::F32, ..s },
         Shape { transpose: false, ..s },
         Shape { runs: true, ..s },
         Shape { m: 2, ..s },

@@ -168,7 +168,7 @@ pub(in crate::vulkan) fn possible(p: &Profile, s: &Shape) -> Option<Form> {
     let other = forced().is_some() || plain();
     let whole = s.k > 0 && s.k % i64::from(SPAN) == 0;
     if !p.features.ptx
-        || s.dtype != Dtype::BF16
+        || !matches!(s.dtype, Dtype::F16 | Dtype::BF16)
         || !few
         || !codes
         || !whole

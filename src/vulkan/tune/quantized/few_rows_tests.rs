@@ -57,7 +57,7 @@ fn other_shapes_keep_their_kernels() {
         shape(1, 4096, 4096),
         shape(65, 4096, 4096),
         shape(8, 4096, 4096 + 64),
-        Shape { dtype: Dtype::F16, ..s },
+        Shape { dtype: Dtype::F32, ..s },
         Shape { transpose: false, ..s },
         Shape { matrices: 4, ..s },
         Shape { batch: 2, ..s },

@@ -29,8 +29,8 @@ impl KernelKey for Program {
         let (warps, pieces, slots) = (form.warps, form.pieces, self.slots);
         let matrices = self.rows.matrices();
         format!(
-            "qmm_few_picked_{warps}x{pieces}x{slots}_of_{}_q4g64_bfloat16_{matrices}{after}",
-            self.matrices
+            "qmm_few_picked_{warps}x{pieces}x{slots}_of_{}_q4g64_{}_{matrices}{after}",
+            self.matrices, self.rows.dtype
         )
     }
 
@@ -50,7 +50,7 @@ fn fits(j: &Joined) -> bool {
             && m.rows % i64::from(UNIT) == 0
     };
     let known = j.combined.is_some()
-        || j.after.is_none_or(|a| arrays(&a) == 0 && j.matrices.len() <= 2 && steps(&a).is_some());
+        || j.after.is_none_or(|a| arrays(&a) == 0 && j.matrices.len() <= 2 && steps(j.dtype, &a).is_some());
     j.norm.is_none()
         && j.kept.is_none()
         && j.x.is_multiple_of(16)
@@ -79,7 +79,15 @@ pub fn run(
     if let Some(c) = j.combined {
         return sums::run(enc, j, c, reads, writes).map(|()| true);
     }
-    let rows = Rows { form, k: j.k as u32, lengths: j.lengths(), norm: None, after: j.after, picked: true };
+    let rows = Rows {
+        form,
+        dtype: j.dtype,
+        k: j.k as u32,
+        lengths: j.lengths(),
+        norm: None,
+        after: j.after,
+        picked: true,
+    };
     let push = Push { rows: picks.count as u32, ..Push::of(j) };
     let program = Program { rows, slots, matrices: picks.matrices as u32, share: picks.share as u32 };
     let pipeline = enc.device().pipeline(&program)?;

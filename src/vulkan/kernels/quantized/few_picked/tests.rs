@@ -7,7 +7,9 @@ use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::quantized::qmm_joined::Picks;
-use crate::vulkan::kernels::quantized::trial::{Chance, Quantised, bytes, gated, read, rounded, same, whole};
+use crate::vulkan::kernels::quantized::trial::{
+    Chance, Quantised, elements, gated, on, read_as, rounded_as, same, whole,
+};
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use crate::vulkan::tune::fusion::row_product;
 use crate::vulkan::tune::quantized::Shape;
@@ -20,16 +22,17 @@ fn program(
     [k, n, matrices, picks, share]: [i64; 5],
     sides: usize,
     after: Option<KeptAfter>,
+    dtype: Dtype,
 ) -> Option<Program> {
     let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
     let mut p = devices::h200();
     p.features.ptx = true;
-    let product = row_product(format, Dtype::BF16, [1, k, sides as i64 * n]);
+    let product = row_product(format, dtype, [1, k, sides as i64 * n]);
     let s = Shape { batch: picks, matrices, ..product };
     let laid = layout(&p, &s, after.is_some(), false)?;
     let mut lengths = [0; 3];
     lengths[..sides].fill(n as u32);
-    let rows = Rows { form: laid.form, k: k as u32, lengths, norm: None, after, picked: true };
+    let rows = Rows { form: laid.form, dtype, k: k as u32, lengths, norm: None, after, picked: true };
     Some(Program { rows, slots: laid.slots, matrices: matrices as u32, share: share as u32 })
 }
 
@@ -39,7 +42,7 @@ fn texts_are_whole() {
         for matrices in [2, 4, 60, 128, 256, 496, 512, 900] {
             for (sides, after) in [(1, None), (2, None), (2, Some(gated()))] {
                 // Very many leave no room for long rows.
-                let Some(program) = program([k, 48, matrices, 16, 8], sides, after) else {
+                let Some(program) = program([k, 48, matrices, 16, 8], sides, after, Dtype::BF16) else {
                     assert!(matrices > 256, "{k}");
                     continue;
                 };
@@ -61,19 +64,21 @@ fn compare(
     picks: &[i32],
     groups: usize,
     odd: Option<(usize, f64)>,
-    sides: usize,
-    after: Option<KeptAfter>,
+    (sides, after): (usize, Option<KeptAfter>),
+    dtype: Dtype,
 ) {
     let sizes = [k, n, matrices, picks.len(), share].map(|x| x as i64);
-    let program = program(sizes, sides, after).unwrap();
+    let after = after.map(|a| on(dtype, a));
+    let program = program(sizes, sides, after, dtype).unwrap();
+    let rounded = |v| rounded_as(dtype, v);
     let (mut c, mut memory) = (Chance(7), Memory::default());
     let all: Vec<Quantised> =
-        (0..sides).map(|_| Quantised::new(&mut c, &mut memory, [matrices * n, k, 64])).collect();
+        (0..sides).map(|_| Quantised::of(dtype, &mut c, &mut memory, [matrices * n, k, 64])).collect();
     let mut x = c.numbers(picks.len() / share * k, 1.0, 0.0);
     if let Some((at, value)) = odd {
         x[at] = value;
     }
-    let mut push = Push { x: memory.place(bytes(&x)), rows: picks.len() as u32, ..Push::default() };
+    let mut push = Push { x: memory.place(elements(dtype, &x)), rows: picks.len() as u32, ..Push::default() };
     let results = if after.is_some() { 1 } else { sides };
     for (i, q) in all.iter().enumerate() {
         (push.parts[0][i], push.parts[1][i], push.parts[2][i]) = q.matrix.parts.into();
@@ -97,10 +102,10 @@ fn compare(
         let sigmoid = rounded(gate.iter().map(|g| 1.0 / (1.0 + (-g).exp())).collect());
         let unit = rounded(sigmoid.iter().zip(&gate).map(|(s, g)| s * g).collect());
         let want = rounded(unit.iter().zip(&up).map(|(g, u)| g * u).collect());
-        return same("a gated unit", &read(&memory, push.parts[3][0]), &want);
+        return same("a gated unit", &read_as(dtype, &memory, push.parts[3][0]), &want);
     }
     for (q, at) in all.iter().zip(push.parts[3]) {
-        same("products", &read(&memory, at), &products(q));
+        same("products", &read_as(dtype, &memory, at), &products(q));
     }
 }
 
@@ -122,7 +127,8 @@ fn texts_compute_what_picked_products_are() {
         ([768, 16, 300, 1], any(512, 300), 7),
     ] {
         for (sides, after) in [(1, None), (2, None), (2, Some(gated()))] {
-            compare(sizes, &picks, groups, None, sides, after);
+            compare(sizes, &picks, groups, None, (sides, after), Dtype::BF16);
+            compare(sizes, &picks, groups, None, (sides, after), Dtype::F16);
         }
     }
 }
@@ -133,8 +139,8 @@ fn picks_may_be_alike_and_lie_outside() {
     let same = [vec![2; 24], vec![0, 0, 3, 3, 3, 0, 0, 0], vec![1; 9]];
     for picks in same.iter().chain([&vec![-1, -4, -5, 4, 9, i32::MAX, i32::MIN, 0]]) {
         for groups in [1, 5, 30] {
-            compare([256, 32, 4, 1], picks, groups, None, 1, None);
-            compare([512, 16, 4, 1], picks, groups, None, 2, Some(gated()));
+            compare([256, 32, 4, 1], picks, groups, None, (1, None), Dtype::BF16);
+            compare([512, 16, 4, 1], picks, groups, None, (2, Some(gated())), Dtype::BF16);
         }
     }
 }
@@ -144,7 +150,9 @@ fn picks_may_be_alike_and_lie_outside() {
 fn infinities_are_multiplied_one_by_one() {
     let picks = [0, 1, 2, 3, 2, 2, 1, 0];
     for value in [f64::INFINITY, f64::NEG_INFINITY] {
-        compare([256, 32, 4, 1], &picks, 3, Some((3 * 256 + 5, value)), 1, None);
-        compare([256, 32, 4, 2], &picks, 3, Some((3 * 256 + 5, value)), 2, None);
+        compare([256, 32, 4, 1], &picks, 3, Some((3 * 256 + 5, value)), (1, None), Dtype::BF16);
+        compare([256, 32, 4, 1], &picks, 3, Some((3 * 256 + 5, value)), (1, None), Dtype::F16);
+        compare([256, 32, 4, 2], &picks, 3, Some((3 * 256 + 5, value)), (2, None), Dtype::BF16);
+        compare([256, 32, 4, 2], &picks, 3, Some((3 * 256 + 5, value)), (2, None), Dtype::F16);
     }
 }

@@ -12,9 +12,6 @@ use crate::vulkan::kernels::quantized::steps::{arrays, follow, lay_sums};
 use crate::vulkan::kernels::quantized::units::{last_goes_on, place};
 use crate::vulkan::tune::quantized::few_rows::{COLUMN, UNIT};
 
-/// Bits of 2^37.
-const UP: u32 = 0x5200_0000;
-
 impl Program {
     /// Turns in which threads take two results of neighbouring rows of codes each.
     pub fn rounds(&self) -> u32 {
@@ -154,7 +151,7 @@ mad.lo.u32 tmp2,v{round},{UNIT},r{round}; mul.wide.u32 l,tmp2,4; add.u64 da,da,l
                     self.check(o, r, side, e, &format!("{label}{r}{side}{e}"));
                 }
                 let first = 4 * r + 2 * side;
-                put(o, format_args!("cvt.rn.bf16x2.f32 h{side},y{},y{first};", first + 1));
+                put(o, format_args!("cvt.rn.{}x2.f32 h{side},y{},y{first};", self.kind(), first + 1));
             }
             self.follow(o, r);
             self.result_at(o, r);
@@ -168,8 +165,8 @@ mad.lo.u32 tmp2,v{round},{UNIT},r{round}; mul.wide.u32 l,tmp2,4; add.u64 da,da,l
     fn check(&self, o: &mut String, r: u32, side: u32, e: u32, label: &str) {
         let y = 4 * r + 2 * side + e;
         let [codes, factors] = self.row_bytes();
-        put(o, format_args!("mul.f32 y{y},y{y},0f{UP:08X};"));
-        if self.norm.is_some() {
+        self.back(o, &format!("y{y}"));
+        if self.norm.is_some() && !self.half() {
             put(o, format_args!("mul.f32 y{y},y{y},root{r};"));
         }
         put(
@@ -195,27 +192,28 @@ ld.param.u64 xa,[args]; mul.wide.u32 l,{}{r},{}; add.u64 xa,xa,l; mad.lo.u32 tmp
                 "mov.f32 y{y},0f00000000; mov.u32 count,0;
 ONE{label}:
 ld.global.b32 word,[wa]; add.u64 wa,wa,4; shr.u32 tmp,count,3; mul.wide.u32 l,tmp,2; add.u64 da,sa,l; add.u64 l,ba,l;
-ld.global.u16 tmp,[da]; shl.b32 tmp,tmp,16; mov.b32 w0,tmp; ld.global.u16 tmp,[l]; shl.b32 tmp,tmp,16; mov.b32 w1,tmp;
+ld.global.u16 a0,[da]; ld.global.u16 a1,[l];
 ld.global.cg.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"
             ),
         );
+        self.pair(o, ["w0", "e0"], "a0");
+        self.pair(o, ["w1", "e0"], "a1");
         if self.norm.is_some() {
             put(o, format_args!("ld.global.v4.b32 {{nw0,nw1,nw2,nw3}},[na]; add.u64 na,na,16;"));
             for i in 0..4 {
-                Self::pair(o, ["e2", "e3"], &format!("nw{i}"));
-                Self::normalised(o, &format!("c{i}"), "e6", ["e0", "e1", "e2", "e3"]);
+                self.pair(o, ["e2", "e3"], &format!("nw{i}"));
+                self.normalised(o, &format!("c{i}"), "e6", ["e0", "e1", "e2", "e3"]);
             }
         }
         for i in 0..8 {
-            let bits = if i % 2 == 0 {
-                format!("shl.b32 tmp2,c{},16", i / 2)
-            } else {
-                format!("and.b32 tmp2,c{},0xffff0000", i / 2)
-            };
+            if i % 2 == 0 {
+                self.pair(o, ["e2", "e3"], &format!("c{}", i / 2));
+            }
             put(
                 o,
                 format_args!(
-                    "and.b32 tmp,word,15; shr.u32 word,word,4; cvt.rn.f32.u32 e0,tmp; fma.rn.f32 e0,e0,w0,w1; {bits}; mov.b32 e1,tmp2; fma.rn.f32 y{y},e1,e0,y{y};"
+                    "and.b32 tmp,word,15; shr.u32 word,word,4; cvt.rn.f32.u32 e0,tmp; fma.rn.f32 e0,e0,w0,w1; fma.rn.f32 y{y},e{},e0,y{y};",
+                    2 + i % 2
                 ),
             );
         }
@@ -239,7 +237,7 @@ ld.global.cg.v4.b32 {{c0,c1,c2,c3}},[na]; add.u64 na,na,16;"
             ),
         );
         for i in 0..4 {
-            Self::pair(o, ["e0", "e1"], &format!("c{i}"));
+            self.pair(o, ["e0", "e1"], &format!("c{i}"));
             put(o, format_args!("fma.rn.f32 e7,e0,e0,e7; fma.rn.f32 e7,e1,e1,e7;"));
         }
         put(
@@ -256,7 +254,7 @@ ld.global.cg.v4.b32 {{c0,c1,c2,c3}},[na]; add.u64 na,na,16;"
     /// Follows the program on both results of a thread, which `h0` and `h1` have of each side: the result in `pk`.
     fn follow(&self, o: &mut String, r: u32) {
         // INVARIANT: `fits` of `few_rows` asked whether there are steps.
-        let steps = self.after.and_then(|a| steps(&a)).unwrap_or_default();
-        follow(o, &steps, |i| format!("ar{}", 4 * r + i));
+        let steps = self.after.and_then(|a| steps(self.dtype, &a)).unwrap_or_default();
+        follow(o, self.dtype, &steps, |i| format!("ar{}", 4 * r + i));
     }
 }

@@ -101,7 +101,7 @@ and.b32 tmp,t,1; setp.ne.u32 odd,tmp,0; setp.ge.u32 high,t,2;",
         put(o, format_args!("mov.b32 a0,bi0; mov.b32 a1,bi1; mov.b32 a2,bi0; mov.b32 a3,bi1;"));
         for j in 0..tiles {
             let right = [format!("bx{}", 2 * j), format!("bx{}", 2 * j + 1)];
-            Self::multiply(o, &four("tot", 4 * j).join(","), right, four("tot", 4 * j));
+            self.multiply(o, &four("tot", 4 * j).join(","), right, four("tot", 4 * j));
         }
         for i in 0..groups {
             let first = 4 * (side * groups + i);

@@ -3,11 +3,16 @@
 //! by powers of two to make up for that. Takes what `qmm_joined` joins; a normalisation where a workgroup has whole rows. The kernels on
 //! Vulkan's matrices are the twins (MLX_VK_DISABLE=qmm_few_rows).
 
+mod biases;
+mod elements;
 mod finish;
 mod held;
+mod normal;
 pub(super) mod program;
+mod rows;
 #[cfg(test)]
 mod tests;
+mod weighed;
 
 use smallvec::SmallVec;
 
@@ -32,8 +37,9 @@ impl KernelKey for Program {
         let matrices = self.matrices();
         let before = if self.norm.is_some() { "norm_" } else { "" };
         format!(
-            "qmm_few_rows_{before}{warps}x{pieces}x{splits}_v{}_q4g64_bfloat16_{matrices}{after}",
-            8 * tiles
+            "qmm_few_rows_{before}{warps}x{pieces}x{splits}_v{}_q4g64_{}_{matrices}{after}",
+            8 * tiles,
+            self.dtype
         )
     }
 
@@ -52,8 +58,8 @@ const ARRAYS: u32 = 2;
 unsafe impl Told for Push {}
 
 /// The steps of what follows the products, if the text has them all.
-pub(super) fn steps(after: &After) -> Option<SmallVec<[Step; 4]>> {
-    let all = steps::steps(Dtype::BF16, after)?;
+pub(super) fn steps(dtype: Dtype, after: &After) -> Option<SmallVec<[Step; 4]>> {
+    let all = steps::steps(dtype, after)?;
     (all.len() <= MOST && steps::arrays(after) <= ARRAYS).then_some(all)
 }
 
@@ -64,7 +70,7 @@ pub(super) fn readable(j: &Joined) -> bool {
     alone
         && j.x.is_multiple_of(16)
         && j.results.iter().all(|r| r.is_multiple_of(4))
-        && j.after.is_none_or(|a| j.matrices.len() <= 2 && steps(&a).is_some())
+        && j.after.is_none_or(|a| j.matrices.len() <= 2 && steps(j.dtype, &a).is_some())
 }
 
 /// Whether the kernel can read and write what lies there.
@@ -91,7 +97,8 @@ fn form(enc: &CommandEncoder, j: &Joined) -> Option<Form> {
     let sides = if j.pair() { 2 } else { 1 };
     // FITS: whoever joins them bounds products of them.
     let units = j.units(UNIT.into()) as u32;
-    let form = table::held(p, [j.m, j.k], [units, sides]).unwrap_or(form);
+    let held = table::held(p, [j.m, j.k], [units, sides]).filter(|_| j.dtype == Dtype::BF16);
+    let form = held.unwrap_or(form);
     (fits(j, form) && device.warpgroups()).then_some(form)
 }
 
@@ -105,6 +112,7 @@ pub fn run(
     let Some(form) = form(enc, j) else { return Ok(false) };
     let program = Program {
         form,
+        dtype: j.dtype,
         k: j.k as u32,
         lengths: j.lengths(),
         norm: j.norm.map(|n| n.1.to_bits()),

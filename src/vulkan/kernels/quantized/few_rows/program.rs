@@ -11,10 +11,12 @@ use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::units::Units;
 use crate::vulkan::tune::quantized::few_rows::{COLUMN, Form, GROUPS, PIECE, SPAN, UNIT};
 
-/// What the kernel does; bfloat16, groups of 64.
+/// What the kernel does; groups of 64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Program {
     pub form: Form,
+    /// Of x, factors and results: bfloat16 or float16.
+    pub dtype: Dtype,
     /// Length of a row.
     pub k: u32,
     /// Rows of codes of each matrix, whole units.
@@ -26,11 +28,6 @@ pub struct Program {
     /// Each matrix is one of many that rows of x pick (`few_picked`).
     pub picked: bool,
 }
-
-/// What codes are multiplied by as elements whose exponent is zero: low digits, and those four places up; and what undoes it.
-const UP: [u32; 2] = [0x6f80_6f80, 0x6d80_6d80];
-/// Bits of 2^-37, which both come to.
-const DOWN: u32 = 0x2d00_0000;
 
 impl Program {
     /// How it goes over rows.
@@ -58,7 +55,7 @@ impl Program {
     }
 
     /// Whether every piece of every subgroup is there.
-    fn exact(&self) -> bool {
+    pub(super) fn exact(&self) -> bool {
         self.k == self.form.warps * self.form.pieces * self.form.splits * self.form.span()
     }
 
@@ -126,6 +123,7 @@ impl Program {
 .reg .b32 ar<{arrays}>,h<8>,up<3>,nw<4>,pk,ws<{codes}>,above,part,fu;
 .reg .f32 f<16>,root<{roots}>,z,acc<{accs}>,tot<{accs}>,y<{ys}>,e<8>,sum<4>,w0,w1;
 .reg .b64 wp,fp,l,m,na,xa,wa,sa,ba,da;
+.reg .b16 hl,hh;
 ld.param.u32 rows,[args+{at_rows}];
 mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; and.b32 t,lane,3; mov.f32 z,0f00000000;",
                 ring = if held > 0 { held * self.k } else { slots * warps * pieces * PIECE },
@@ -133,7 +131,7 @@ mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; a
                 sums = self.form.sums() * buffers,
                 roots = tiles.max(self.rounds()),
                 rounds = self.rounds(),
-                bxs = 2 * tiles * pieces,
+                bxs = self.parts() * tiles * pieces,
                 arrays = 4 * self.rounds(),
                 accs = 4 * tiles,
                 ys = 4 * self.rounds(),
@@ -168,8 +166,9 @@ mad.lo.u32 ss,g,128,rs; mad.lo.u32 ss,t,8,ss; and.b32 tmp,g,3;",
         put(
             o,
             format_args!(
-                "mad.lo.u32 rs,g,8,rs; add.u32 rs,rs,{codes_of_piece}; and.b32 tmp,t,1; mad.lo.u32 rb,tmp,4,rs; add.u32 rb,rb,{biases};
-setp.ne.u32 odd,tmp,0; setp.ge.u32 high,t,2;",
+                "mad.lo.u32 rs,g,8,rs; add.u32 rs,rs,{codes_of_piece}; and.b32 tmp,t,1; setp.ne.u32 odd,tmp,0; setp.ge.u32 high,t,2;
+mad.lo.u32 rb,{},rs; add.u32 rb,rb,{biases};",
+                if self.half() { "t,2" } else { "tmp,4" },
                 codes_of_piece = UNIT * SPAN / 2,
                 biases = 8 * UNIT,
             ),
@@ -307,245 +306,6 @@ mul.wide.u32 l,local,{}; add.u64 fp,fp,l; cvt.u64.u32 l,fo; add.u64 fp,fp,l;",
         }
     }
 
-    /// Rows of x as right sides, each eight of them by their number.
-    pub(super) fn load_x(&self, o: &mut String) {
-        for j in 0..self.form.tiles {
-            put(o, format_args!("add.u32 tmp,g,{};", 8 * j));
-            if self.form.parts > 1 {
-                put(o, format_args!("add.u32 tmp,tmp,above;"));
-            }
-            put(o, format_args!("setp.lt.u32 there{j},tmp,rows;"));
-            self.load_eight(o, j);
-        }
-        if self.norm.is_some() {
-            self.weigh(o);
-        }
-        self.deal(o);
-        if let Some(eps) = self.norm {
-            self.roots(o, eps);
-        }
-    }
-
-    /// Loads the eight rows `j` as right sides: of each group a thread has 16 elements of the row in `tmp`, those of the codes that it will
-    /// read; zeros where `there` says that there is none.
-    pub fn load_eight(&self, o: &mut String, j: u32) {
-        let Form { pieces, groups, .. } = self.form;
-        put(
-            o,
-            format_args!(
-                "mul.wide.u32 l,tmp,{}; ld.param.u64 xa,[args]; add.u64 xa,xa,l;
-mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
-                2 * self.k
-            ),
-        );
-        for p in 0..pieces {
-            if !self.exact() {
-                put(o, format_args!("setp.ne.u32 p,size{p},0; and.pred p,p,there{j};"));
-            }
-            let guard = if self.exact() { format!("there{j}") } else { "p".into() };
-            let first = (j * pieces + p) * groups * 8;
-            for i in 0..2 * groups {
-                let [a, b, c, d] = [0, 1, 2, 3].map(|e| first + 4 * i + e);
-                put(
-                    o,
-                    format_args!(
-                        "mov.b32 x{a},0; mov.b32 x{b},0; mov.b32 x{c},0; mov.b32 x{d},0;
-@{guard} ld.global.cg.v4.b32 {{x{a},x{b},x{c},x{d}}},[xa+{}];",
-                        2 * (self.form.span() * p + 64 * (i / 2)) + 16 * (i % 2)
-                    ),
-                );
-            }
-        }
-    }
-
-    /// Makes right sides of what was loaded.
-    pub fn deal(&self, o: &mut String) {
-        put(o, format_args!("mov.b32 up0,{:#x}; mov.b32 up1,{:#x}; mov.b32 up2,0x80008000;", UP[0], UP[1]));
-        let groups = self.form.groups;
-        (groups..GROUPS).for_each(|i| put(o, format_args!("mov.f32 sum{i},0f00000000;")));
-        for part in 0..self.form.tiles * self.form.pieces {
-            for i in 0..groups {
-                Self::deal_x(o, (part * groups + i) * 8, i);
-            }
-            Self::deal_sums(o, 2 * part);
-        }
-    }
-
-    /// Multiplies the rows that were asked for by the weights that normalise them, and leaves what subgroups have of their squares: sums of
-    /// products are multiplied by what rows would be (`roots`).
-    fn weigh(&self, o: &mut String) {
-        let Form { tiles, pieces, groups, .. } = self.form;
-        put(
-            o,
-            format_args!(
-                "ld.param.u64 wa,[args+{}]; mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 wa,wa,l;",
-                offset_of!(Push, norm)
-            ),
-        );
-        (0..tiles).for_each(|j| put(o, format_args!("mov.f32 root{j},0f00000000;")));
-        for (p, i) in (0..pieces).flat_map(|p| (0..2 * groups).map(move |i| (p, i))) {
-            let guard = if self.exact() { "" } else { "@p " };
-            if !self.exact() {
-                put(
-                    o,
-                    format_args!(
-                        "setp.ne.u32 p,size{p},0; mov.b32 nw0,0; mov.b32 nw1,0; mov.b32 nw2,0; mov.b32 nw3,0;"
-                    ),
-                );
-            }
-            put(
-                o,
-                format_args!(
-                    "{guard}ld.global.v4.b32 {{nw0,nw1,nw2,nw3}},[wa+{}];",
-                    2 * (self.form.span() * p + 64 * (i / 2)) + 16 * (i % 2)
-                ),
-            );
-            for e in 0..4 {
-                Self::pair(o, ["f2", "f3"], &format!("nw{e}"));
-                for j in 0..tiles {
-                    let x = format!("x{}", ((j * pieces + p) * groups * 8) + 4 * i + e);
-                    Self::pair(o, ["f0", "f1"], &x);
-                    put(
-                        o,
-                        format_args!(
-                            "fma.rn.f32 root{j},f0,f0,root{j}; fma.rn.f32 root{j},f1,f1,root{j}; mul.rn.f32 f0,f0,f2; mul.rn.f32 f1,f1,f3; cvt.rn.bf16x2.f32 {x},f1,f0;"
-                        ),
-                    );
-                }
-            }
-        }
-        put(
-            o,
-            format_args!(
-                "setp.eq.u32 q,t,0; mov.u32 tmp2,squares; mad.lo.u32 tmp2,g,4,tmp2; mad.lo.u32 tmp2,warp,{},tmp2;",
-                4 * 8 * tiles
-            ),
-        );
-        for j in 0..tiles {
-            put(
-                o,
-                format_args!(
-                    "shfl.sync.bfly.b32 f1,root{j},1,31,-1; add.f32 f0,root{j},f1; shfl.sync.bfly.b32 f1,f0,2,31,-1; add.f32 f0,f0,f1;\n@q st.shared.f32 [tmp2+{}],f0;",
-                    32 * j
-                ),
-            );
-        }
-    }
-
-    /// What the rows of a thread's results are multiplied by: squares are summed up over subgroups.
-    pub(super) fn roots(&self, o: &mut String, eps: u32) {
-        let Form { tiles, warps, parts, .. } = self.form;
-        put(o, format_args!("bar.sync 0;"));
-        for r in 0..self.rounds() {
-            put(o, format_args!("mov.f32 root{r},0f00000000; mov.u32 tmp2,squares;"));
-            let row = if parts > 1 {
-                put(o, format_args!("sub.u32 tmp,v{r},above;"));
-                "tmp".to_string()
-            } else {
-                format!("v{r}")
-            };
-            put(o, format_args!("mad.lo.u32 tmp2,{row},4,tmp2;"));
-            for w in 0..warps {
-                put(
-                    o,
-                    format_args!(
-                        "@mine{r} ld.shared.f32 f5,[tmp2+{}];\n@mine{r} add.f32 root{r},root{r},f5;",
-                        4 * 8 * tiles * w
-                    ),
-                );
-            }
-            self.root(o, &format!("root{r}"), &format!("root{r}"), eps);
-        }
-    }
-
-    /// The pair of elements in register `x` times `root` and two weights, which the last two of four registers have; rounded.
-    pub(super) fn normalised(o: &mut String, x: &str, root: &str, [a, b, v, w]: [&str; 4]) {
-        Self::pair(o, [a, b], x);
-        put(
-            o,
-            format_args!(
-                "mul.rn.f32 {a},{a},{root}; mul.rn.f32 {b},{b},{root}; mul.rn.f32 {a},{a},{v}; mul.rn.f32 {b},{b},{w}; cvt.rn.bf16x2.f32 {x},{b},{a};"
-            ),
-        );
-    }
-
-    /// What a row is multiplied by whose squares have this sum.
-    pub(super) fn root(&self, o: &mut String, to: &str, sum: &str, eps: u32) {
-        let k = (self.k as f32).to_bits();
-        put(
-            o,
-            format_args!(
-                "div.rn.f32 {to},{sum},0f{k:08X}; add.rn.f32 {to},{to},0f{eps:08X}; sqrt.rn.f32 {to},{to}; rcp.rn.f32 {to},{to};"
-            ),
-        );
-    }
-
-    /// A pair of elements as float32.
-    pub(super) fn pair(o: &mut String, to: [&str; 2], from: &str) {
-        text::pair(o, Dtype::BF16, to, from, "tmp");
-    }
-
-    /// Sums the 16 elements of a group from register `first` on, over four lanes too, into `sum{i}`; and orders them as codes lie
-    /// in words, in the range that codes need.
-    fn deal_x(o: &mut String, first: u32, i: u32) {
-        for k in 0..8 {
-            let to = [2 * k, 2 * k + 1].map(|e| format!("f{e}"));
-            Self::pair(o, [&to[0], &to[1]], &format!("x{}", first + k));
-        }
-        for step in [8, 4, 2, 1] {
-            (0..step).for_each(|k| put(o, format_args!("add.f32 f{k},f{k},f{};", k + step)));
-        }
-        put(
-            o,
-            format_args!(
-                "shfl.sync.bfly.b32 f1,f0,1,31,-1; add.f32 f0,f0,f1; shfl.sync.bfly.b32 f1,f0,2,31,-1; add.f32 sum{i},f0,f1;"
-            ),
-        );
-        for h in [0, 4] {
-            for (to, from, selected) in [(0, 0, 0x5410), (1, 0, 0x7632), (2, 1, 0x5410), (3, 1, 0x7632)] {
-                put(
-                    o,
-                    format_args!(
-                        "prmt.b32 h{},x{},x{},{selected:#x};",
-                        h + to,
-                        first + h + from,
-                        first + h + from + 2
-                    ),
-                );
-            }
-        }
-        for k in 0..8 {
-            put(o, format_args!("fma.rn.bf16x2 x{},h{k},up{},up2;", first + k, k % 2));
-        }
-    }
-
-    /// The sums of four groups as the right side that biases meet: three numbers of 16 bits for each, that have all of its digits.
-    fn deal_sums(o: &mut String, to: u32) {
-        put(
-            o,
-            format_args!(
-                "selp.f32 f0,sum2,sum0,odd; selp.f32 f1,sum3,sum1,odd; mul.f32 f0,f0,0f{DOWN:08X}; mul.f32 f1,f1,0f{DOWN:08X};"
-            ),
-        );
-        for i in 0..3 {
-            put(o, format_args!("cvt.rn.bf16x2.f32 h{i},f1,f0;"));
-            Self::pair(o, ["f2", "f3"], &format!("h{i}"));
-            put(o, format_args!("sub.f32 f0,f0,f2; sub.f32 f1,f1,f3;"));
-        }
-        put(o, format_args!("selp.b32 bx{to},h1,h0,high; selp.b32 bx{},0,h2,high;", to + 1));
-    }
-
-    pub(super) fn multiply(o: &mut String, to: &str, right: [String; 2], add: [String; 4]) {
-        put(
-            o,
-            format_args!(
-                "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{to}}},{{a0,a1,a2,a3}},{{{}}},{{{}}};",
-                right.join(","),
-                add.join(",")
-            ),
-        );
-    }
-
     /// Multiplies 16 rows of codes of one side of a unit, while those of the next are on their way.
     fn step(&self, o: &mut String, side: u32) {
         let pieces = self.form.pieces;
@@ -576,23 +336,18 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
 
     /// Multiplies a piece, in place of which comes that of the next rows.
     fn piece(&self, o: &mut String, p: u32) {
-        let tiles = self.form.tiles;
         let at = p * PIECE;
         put(
             o,
             format_args!(
                 "ld.shared.v2.b32 {{sc0,sc1}},[rs+{at}]; ld.shared.v2.b32 {{sc2,sc3}},[rs+{}];
-ld.shared.b32 bi0,[rb+{at}]; ld.shared.b32 bi1,[rb+{}];",
+ld.shared.{bits} bi0,[rb+{at}]; ld.shared.{bits} bi1,[rb+{}];",
                 at + 64,
-                at + 64
+                at + 64,
+                bits = if self.half() { "u16" } else { "b32" },
             ),
         );
-        put(o, format_args!("mov.b32 a0,bi0; mov.b32 a1,bi1; mov.b32 a2,bi0; mov.b32 a3,bi1;"));
-        for j in 0..tiles {
-            let b = 2 * (j * self.form.pieces + p);
-            let right = [format!("bx{b}"), format!("bx{}", b + 1)];
-            Self::multiply(o, &four("tot", 4 * j).join(","), right, four("tot", 4 * j));
-        }
+        self.biased(o, p);
         for i in 0..GROUPS {
             Self::read_codes(o, i, at);
             (0..4).for_each(|h| self.multiply_group(o, p, i, h));
@@ -611,41 +366,6 @@ ld.shared.b32 bi0,[rb+{at}]; ld.shared.b32 bi1,[rb+{}];",
                 at + 8 * SPAN / 2
             ),
         );
-    }
-
-    /// Multiplies a quarter of a group of a piece: codes two at a time, at two places of half a word each.
-    pub(super) fn multiply_group(&self, o: &mut String, p: u32, i: u32, h: u32) {
-        let (low, high) = (h / 2, h / 2 + 2);
-        if h % 2 == 1 {
-            put(o, format_args!("shr.u32 c{low},c{low},8; shr.u32 c{high},c{high},8;"));
-        }
-        put(
-            o,
-            format_args!(
-                "and.b32 a0,c{low},0x000f000f; and.b32 a1,c{high},0x000f000f; and.b32 a2,c{low},0x00f000f0; and.b32 a3,c{high},0x00f000f0;"
-            ),
-        );
-        for j in 0..self.form.tiles {
-            let x = ((j * self.form.pieces + p) * self.form.groups + i) * 8 + 2 * h;
-            let right = [format!("x{x}"), format!("x{}", x + 1)];
-            let sums = four("acc", 4 * j);
-            let add = if h == 0 { ["z"; 4].map(String::from) } else { sums.clone() };
-            Self::multiply(o, &sums.join(","), right, add);
-        }
-    }
-
-    /// Adds the sums of a group times their scales.
-    pub(super) fn scale_group(&self, o: &mut String, i: u32) {
-        for row in 0..2 {
-            let word = 2 * row + i / 2;
-            match i % 2 {
-                0 => put(o, format_args!("shl.b32 tmp,sc{word},16; mov.b32 f{row},tmp;")),
-                _ => put(o, format_args!("and.b32 tmp,sc{word},0xffff0000; mov.b32 f{row},tmp;")),
-            }
-        }
-        for e in 0..4 * self.form.tiles {
-            put(o, format_args!("fma.rn.f32 tot{e},acc{e},f{},tot{e};", e / 2 % 2));
-        }
     }
 }
 

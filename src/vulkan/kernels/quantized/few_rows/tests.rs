@@ -13,7 +13,7 @@ use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::qmm_joined::{Joined, Matrix};
 use crate::vulkan::kernels::quantized::steps::{From, Function, Step};
 use crate::vulkan::kernels::quantized::trial::{
-    FewRows, added, after, bytes, gated, instr, normalised, rounded, whole,
+    FewRows, added, after, bytes, elements, gated, instr, normalised, normalised_as, on, rounded, whole,
 };
 use crate::vulkan::kernels::tests::ptx::Program as Reader;
 use crate::vulkan::tune::fusion::row_product;
@@ -31,10 +31,12 @@ fn programs_become_steps() {
         step(Function::Multiply, &[a, From::Step(0)]),
         step(Function::Multiply, &[From::Step(1), b]),
     ];
-    assert_eq!(steps(&gated()).unwrap()[..], unit);
-    assert_eq!(steps(&added()).unwrap()[..], [step(Function::Add, &[From::Array(0), a])]);
+    assert_eq!(steps(Dtype::BF16, &gated()).unwrap()[..], unit);
+    assert_eq!(steps(Dtype::F16, &on(Dtype::F16, gated())).unwrap()[..], unit);
+    assert!(steps(Dtype::F16, &gated()).is_none());
+    assert_eq!(steps(Dtype::BF16, &added()).unwrap()[..], [step(Function::Add, &[From::Array(0), a])]);
     let other = smallvec![instr("maximum", &[Src::Input(1), Src::Input(0)])];
-    assert!(steps(&after(other, smallvec![Origin::Product(0), Origin::Array(0)])).is_none());
+    assert!(steps(Dtype::BF16, &after(other, smallvec![Origin::Product(0), Origin::Array(0)])).is_none());
 }
 
 #[test]
@@ -45,17 +47,18 @@ fn texts_are_whole() {
         ([48, 48, 0], Some(gated())),
         ([16, 32, 0], None),
     ];
-    for m in [8, 16, 32] {
+    for (m, dtype) in [8, 16, 32].into_iter().flat_map(|m| [(m, Dtype::BF16), (m, Dtype::F16)]) {
         for k in [256, 1024, 3072, 4096, 5120, 12288] {
             for (lengths, after) in ways {
-                let s = row_product(FORMAT, Dtype::BF16, [m, k, 64]);
+                let after = after.map(|a| on(dtype, a));
+                let s = row_product(FORMAT, dtype, [m, k, 64]);
                 let mut p = devices::h200();
                 p.features.ptx = true;
                 let form = possible(&p, &s).unwrap();
                 for norm in
                     [None, Some(1e-6_f32.to_bits())].into_iter().filter(|n| n.is_none() || form.splits == 1)
                 {
-                    let program = Program { form, k: k as u32, lengths, norm, after, picked: false };
+                    let program = Program { form, dtype, k: k as u32, lengths, norm, after, picked: false };
                     whole(&program.text(), &form);
                 }
             }
@@ -90,23 +93,35 @@ fn rows_beyond_the_first_have_their_places() {
 fn texts_compute_what_products_are() {
     let mut p = devices::h200();
     p.features.ptx = true;
-    for (m, k, groups) in [(3, 256, 2), (8, 768, 2), (13, 1280, 1), (20, 512, 2), (5, 4608, 2)] {
-        let form = possible(&p, &row_product(FORMAT, Dtype::BF16, [m, k, 64])).unwrap();
+    let sizes = [(3, 256, 2), (8, 768, 2), (13, 1280, 1), (20, 512, 2), (5, 4608, 2)];
+    for ((m, k, groups), dtype) in sizes.into_iter().flat_map(|s| [(s, Dtype::BF16), (s, Dtype::F16)]) {
+        let form = possible(&p, &row_product(FORMAT, dtype, [m, k, 64])).unwrap();
         let (m, k) = (m as usize, k as usize);
         for (lengths, after) in
             [([48, 0, 0], Some(added())), ([16, 32, 16], None), ([32, 32, 0], Some(gated()))]
         {
-            let mut t = FewRows::new(9, [m, k, 64], lengths);
-            // Rows are normalised but before a residual; once by weights that leave the range of codes.
+            let after = after.map(|a| on(dtype, a));
+            let mut t = FewRows::of(dtype, 9, [m, k, 64], lengths);
+            // Rows are normalised but before a residual; once by weights that leave the range of codes, or whose products with rows do.
             let norm = (form.splits == 1 && lengths[1] > 0).then_some(1e-6_f32.to_bits());
-            let large = if k == 256 { 1e30 } else { 1.0 };
+            let beyond = dtype == Dtype::F16 && after.is_none();
+            let large = if beyond {
+                4.0
+            } else if k > 256 || dtype == Dtype::F16 {
+                1.0
+            } else {
+                1e30
+            };
+            if beyond && norm.is_some() {
+                t.enlarge(32768.0);
+            }
             let weights = rounded(t.chance.numbers(k, 0.5, 1.0).iter().map(|w| w * large).collect());
-            let program = Program { form, k: k as u32, lengths, norm, after, picked: false };
+            let program = Program { form, dtype, k: k as u32, lengths, norm, after, picked: false };
             let left = 4 * form.left(program.units() * program.sides());
             (t.push.sums, t.push.norm) = (t.memory.place(vec![0; left]), t.memory.place(vec![0; 4 * 64]));
             if norm.is_some() {
-                t.push.norm = t.memory.place(bytes(&weights));
-                t.rows.iter_mut().for_each(|row| *row = normalised(row, &weights));
+                t.push.norm = t.memory.place(elements(dtype, &weights));
+                t.rows.iter_mut().for_each(|row| *row = normalised_as(dtype, row, &weights));
             }
             let workgroups = groups * form.splits as usize;
             Reader::read(&program.text()).run(&mut t.memory, t.push.bytes(), workgroups);
@@ -125,7 +140,15 @@ fn texts_that_hold_codes_compute_what_products_are() {
         for (lengths, after) in
             [([48, 0, 0], Some(added())), ([16, 32, 16], None), ([32, 32, 0], Some(gated()))]
         {
-            let program = |form| Program { form, k: k as u32, lengths, norm: None, after, picked: false };
+            let program = |form| Program {
+                form,
+                dtype: Dtype::BF16,
+                k: k as u32,
+                lengths,
+                norm: None,
+                after,
+                picked: false,
+            };
             let sides =
                 program(possible(&p, &row_product(FORMAT, Dtype::BF16, [8, 256, 64])).unwrap()).sides();
             let mut form = held(&p, [m as i64, k as i64], [2, sides]).unwrap();
