@@ -168,12 +168,14 @@ step_stubs() {
 }
 
 # A test that hangs ends its process with the stacks of all threads; a second process takes over.
-tests() {
+tests_of() {
     "$venv/bin/python" -m pytest -o addopts= -ra --durations=15 -p no:cacheprovider \
-        --timeout 300 --timeout-method thread python/tests "$@"
+        --timeout 300 --timeout-method thread "$@"
 }
 
-step_cpu() { tests --device cpu; }
+tests() { tests_of python/tests "$@"; }
+
+step_cpu() { tests --device cpu -n 2; }
 
 has_gpu() {
     "$venv/bin/python" -c 'import sys, mlx.core as mx; sys.exit(not mx.is_available(mx.gpu))' || {
@@ -239,35 +241,48 @@ step_oracle() {
     return "$status"
 }
 
-# The settings file switches synchronisation validation on under the names of old and new layers.
-# The layer writes its log file as soon as it is loaded: no file means that nothing was checked.
-step_validation() {
-    local log="$scratch/messages.txt" status
-    has_gpu || return 1
-    cat >"$scratch/vk_layer_settings.txt" <<-SETTINGS
+# One half of the files, with messages and output in a folder of its own.
+validated() {
+    local dir="$1" part="$2" i all=(python/tests/test_*.py) files=()
+    for ((i = part; i < ${#all[@]}; i += 2)); do files+=("${all[i]}"); done
+    mkdir -p "$dir"
+    cat >"$dir/vk_layer_settings.txt" <<-SETTINGS
 		khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
 		khronos_validation.report_flags = error,warn
-		khronos_validation.log_filename = $log
+		khronos_validation.log_filename = $dir/messages.txt
 		khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
 		khronos_validation.validate_sync = true
 	SETTINGS
-    VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation VK_LAYER_SETTINGS_PATH="$scratch" \
+    VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation VK_LAYER_SETTINGS_PATH="$dir" \
         VK_LAYER_ENABLES=VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT \
-        tests --device gpu -m validation -s >"$scratch/output.txt" 2>&1
-    status=$?
-    tail -15 "$scratch/output.txt"
-    if [ ! -e "$log" ]; then
-        echo "the Khronos validation layer was not loaded (package vulkan-validationlayers)"
-        return 1
-    fi
-    grep -ahE 'Validation (Error|Warning)|VUID-|UNASSIGNED-|SYNC-HAZARD' \
-        "$log" "$scratch/output.txt" >"$scratch/objections.txt"
+        tests_of "${files[@]}" --device gpu -m validation -s >"$dir/output.txt" 2>&1
+}
+
+# The settings file switches synchronisation validation on under the names of old and new layers.
+# The layer writes its log file as soon as it is loaded: no file means that nothing was checked.
+step_validation() {
+    local half first second status=0 begin=$SECONDS
+    has_gpu || return 1
+    validated "$scratch/validation0" 0 & first=$!
+    validated "$scratch/validation1" 1 & second=$!
+    wait "$first" || status=1
+    wait "$second" || status=1
+    for half in "$scratch"/validation{0,1}; do
+        tail -15 "$half/output.txt"
+        if [ ! -e "$half/messages.txt" ]; then
+            echo "the Khronos validation layer was not loaded (package vulkan-validationlayers)"
+            return 1
+        fi
+        grep -ahE 'Validation (Error|Warning)|VUID-|UNASSIGNED-|SYNC-HAZARD' \
+            "$half/messages.txt" "$half/output.txt" >>"$scratch/objections.txt"
+    done
     if [ -s "$scratch/objections.txt" ]; then
         head -40 "$scratch/objections.txt"
         echo "validation messages: $(wc -l <"$scratch/objections.txt")"
         return 1
     fi
     echo "validation messages: 0"
+    echo "$(grep -ahoE '[0-9]+ passed' "$scratch"/validation?/output.txt | awk '{ n += $1 } END { print n }') passed in $((SECONDS - begin))s"
     return "$status"
 }
 
