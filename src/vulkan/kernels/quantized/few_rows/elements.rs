@@ -92,7 +92,7 @@ impl Program {
         for row in 0..2 {
             let word = 2 * row + i / 2;
             let own = format!("f{row}");
-            let to = if i % 2 == 0 { [&own, "f2"] } else { ["f2", &own] };
+            let to = if i.is_multiple_of(2) { [&own, "f2"] } else { ["f2", &own] };
             self.pair(o, to, &format!("sc{word}"));
         }
         for e in 0..4 * self.form.tiles {
