@@ -242,6 +242,7 @@ step_oracle() {
 }
 
 # One half of the files, with messages and output in a folder of its own.
+# The settings file switches synchronisation validation on under the names of old and new layers.
 validated() {
     local dir="$1" part="$2" i all=(python/tests/test_*.py) files=()
     for ((i = part; i < ${#all[@]}; i += 2)); do files+=("${all[i]}"); done
@@ -258,7 +259,6 @@ validated() {
         tests_of "${files[@]}" --device gpu -m validation -s >"$dir/output.txt" 2>&1
 }
 
-# The settings file switches synchronisation validation on under the names of old and new layers.
 # The layer writes its log file as soon as it is loaded: no file means that nothing was checked.
 step_validation() {
     local half first second status=0 begin=$SECONDS

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
-use crate::vulkan::kernels::matmul::warpgroup::text::{Told, four, head, pair, put};
+use crate::vulkan::kernels::matmul::warpgroup::text::{Told, four, head, kind, pair, put};
 use crate::vulkan::kernels::progress;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::norm::{FEW_THREADS as THREADS, few};
@@ -144,7 +144,7 @@ mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[arg
                 offset_of!(Args, dst),
             ),
         );
-        let kind = if self.dtype == Dtype::BF16 { "bf16x2" } else { "f16x2" };
+        let kind = kind(self.dtype);
         for i in 0..self.pieces {
             for e in 4 * i..4 * i + 4 {
                 pair(o, self.dtype, ["v0", "v1"], &format!("x{e}"), "t0");
@@ -152,7 +152,7 @@ mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[arg
                 put(
                     o,
                     format_args!(
-                        "mul.f32 v0,v0,root; mul.f32 v0,v0,v2; mul.f32 v1,v1,root; mul.f32 v1,v1,v3; cvt.rn.{kind}.f32 x{e},v1,v0;"
+                        "mul.f32 v0,v0,root; mul.f32 v0,v0,v2; mul.f32 v1,v1,root; mul.f32 v1,v1,v3; cvt.rn.{kind}x2.f32 x{e},v1,v0;"
                     ),
                 );
             }

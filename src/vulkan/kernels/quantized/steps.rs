@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use crate::core::Dtype;
 use crate::kernels::matmul::epilogue::{After, Origin};
 use crate::kernels::{Inst, Instr, Program, Src};
-use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
+use crate::vulkan::kernels::matmul::warpgroup::text::{kind, pair_by, put};
 use crate::vulkan::kernels::quantized::units::place;
 
 /// Where a step takes a number from.
@@ -122,11 +122,8 @@ pub fn arrays(after: &After) -> u32 {
 }
 
 /// The pair of elements in register `from` as float32: tmp is written for bfloat16, hl and hh of 16 bits for float16.
-pub fn widen(o: &mut String, dtype: Dtype, [low, high]: [&str; 2], from: &str) {
-    match dtype {
-        Dtype::BF16 => pair(o, dtype, [low, high], from, "tmp"),
-        _ => put(o, format_args!("mov.b32 {{hl,hh}},{from}; cvt.f32.f16 {low},hl; cvt.f32.f16 {high},hh;")),
-    }
+pub fn widen(o: &mut String, dtype: Dtype, to: [&str; 2], from: &str) {
+    pair_by(o, dtype, to, from, "tmp", ["hl", "hh"]);
 }
 
 /// Follows steps on two results beside each other, as elements in `h0` and `h1` of each side and in the registers that `array` names:
@@ -153,8 +150,7 @@ pub fn follow(o: &mut String, dtype: Dtype, steps: &[Step], array: impl Fn(u32) 
             step.function.put(o, a, [a, b], ["e4", "e5"]);
         }
         let to = if i + 1 == steps.len() { "pk".into() } else { format!("h{}", 2 + i) };
-        let kind = if dtype == Dtype::BF16 { "bf16x2" } else { "f16x2" };
-        put(o, format_args!("cvt.rn.{kind}.f32 {to},e1,e0;"));
+        put(o, format_args!("cvt.rn.{}x2.f32 {to},e1,e0;", kind(dtype)));
     }
 }
 

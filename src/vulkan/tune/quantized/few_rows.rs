@@ -123,10 +123,16 @@ const HELD_WARPS: i64 = 16;
 /// See [`HELD_GROUPS`].
 const HELD_REGISTERS: u32 = 96;
 
-/// The same for `m` rows of length `k` by short matrices, so many units of `sides`, whose codes registers have.
-pub(in crate::vulkan) fn held(p: &Profile, [m, k]: [i64; 2], [units, sides]: [u32; 2]) -> Option<Form> {
+/// The same for `m` rows of length `k` by short matrices, so many units of `sides`, whose codes registers have; bfloat16.
+pub(in crate::vulkan) fn held(
+    p: &Profile,
+    dtype: Dtype,
+    [m, k]: [i64; 2],
+    [units, sides]: [u32; 2],
+) -> Option<Form> {
     let all = k / i64::from(GROUP);
-    if all == 0 || k % i64::from(GROUP) != 0 || units == 0 || !HELD_ROWS.contains(&m) {
+    if all == 0 || k % i64::from(GROUP) != 0 || units == 0 || !HELD_ROWS.contains(&m) || dtype != Dtype::BF16
+    {
         return None;
     }
     let groups = (ceil(all, HELD_WARPS)..=HELD_GROUPS).find(|groups| all % groups == 0)?;

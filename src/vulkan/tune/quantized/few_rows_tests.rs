@@ -74,7 +74,7 @@ fn short_matrices_have_codes_in_registers() {
     for m in [17, 32, 33, 64] {
         for k in (64..=4096).step_by(64) {
             for (units, sides) in [(1, 1), (8, 1), (64, 1), (128, 1), (192, 2), (320, 1), (384, 1)] {
-                let Some(form) = held(&p, [m, k], [units, sides]) else { continue };
+                let Some(form) = held(&p, Dtype::BF16, [m, k], [units, sides]) else { continue };
                 assert_eq!(i64::from(form.warps * form.span()), k, "{form:?}");
                 assert!(form.held / sides * form.lists(&p, units) >= units, "{form:?}");
                 assert!(form.held.is_multiple_of(sides) && form.bytes(form.buffers) <= SHARED, "{form:?}");
@@ -84,7 +84,9 @@ fn short_matrices_have_codes_in_registers() {
             }
         }
     }
-    let taken = |m, k, units| held(&p, [m, k], [units, 1]).is_some();
+    let of = |dtype, m, k, units| held(&p, dtype, [m, k], [units, 1]).is_some();
+    let taken = |m, k, units| of(Dtype::BF16, m, k, units);
+    assert!(!of(Dtype::F16, 32, 2048, 320));
     assert!(taken(32, 2048, 320) && taken(32, 4096, 128) && taken(32, 2560, 128));
     // Few rows, many units, and lengths that are not dealt evenly.
     assert!(!taken(16, 2048, 320) && !taken(65, 2048, 320) && !taken(32, 4096, 384) && !taken(32, 2560, 256));

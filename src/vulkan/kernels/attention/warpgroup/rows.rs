@@ -95,7 +95,7 @@ pub fn taken_off(o: &mut String, n: &str) {
 
 impl Rows {
     pub fn new(dtype: Dtype, features: u32, meet: u32) -> Rows {
-        Rows { kind: if dtype == Dtype::BF16 { "bf16" } else { "f16" }, features, meet }
+        Rows { kind: text::kind(dtype), features, meet }
     }
 
     /// Pieces of the rows that are met at a time: 64 features each.

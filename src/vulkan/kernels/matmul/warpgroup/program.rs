@@ -7,7 +7,7 @@
 
 use super::after::{After, AfterArgs};
 use super::input::{self, INPUT};
-use super::text::{FIRST_THREAD, ONE_THREAD, Told, fetch, opening, put, ready};
+use super::text::{FIRST_THREAD, ONE_THREAD, Told, fetch, kind, opening, put, ready};
 use crate::core::Dtype;
 
 /// Rows of a tile.
@@ -543,7 +543,7 @@ min.u32 tmp2,row1,tmp; mul.wide.u32 x,tmp2,lda; add.u64 x,x,y; shl.b64 x,x,1; ad
     /// The loop over K.
     fn multiply(self, o: &mut String) {
         let (stages, piece, n) = (self.stages(), self.piece(), self.columns);
-        let kind = if self.dtype == Dtype::BF16 { "bf16" } else { "f16" };
+        let kind = kind(self.dtype);
         let sums = (0..n / 2).map(|i| format!("c{i}")).collect::<Vec<_>>().join(",");
         put(o, format_args!("LOOP:"));
         for u in 0..2 * BLOCKS {

@@ -1,8 +1,7 @@
 //! How a kernel on warpgroups writes the sums of its tile: elements of 16 bits, eight at once, by rows or turned, or the sums themselves.
 
 use super::program::{Left, Program, Right, Store};
-use super::text::{put, turn};
-use crate::core::Dtype;
+use super::text::{kind, put, turn};
 
 impl Program {
     /// Where the tile's first result goes, and its first column.
@@ -42,8 +41,8 @@ mul.lo.u32 col,tn,{};",
 
     /// Two sums as a pair of elements, the first one low.
     pub(super) fn pair(self, o: &mut String, to: u32, sum: u32) {
-        let kind = if self.dtype == Dtype::BF16 { "bf16x2" } else { "f16x2" };
-        put(o, format_args!("cvt.rn.{kind}.f32 v{to},c{},c{sum};", sum + 1));
+        let kind = kind(self.dtype);
+        put(o, format_args!("cvt.rn.{kind}x2.f32 v{to},c{},c{sum};", sum + 1));
     }
 
     /// The bits of t, for `turn`.

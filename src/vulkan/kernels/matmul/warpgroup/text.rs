@@ -43,8 +43,25 @@ pub(in crate::vulkan) fn head(target: &str, told: usize, [threads, together]: [u
     )
 }
 
+/// How elements of 16 bits are called.
+pub(in crate::vulkan) fn kind(dtype: Dtype) -> &'static str {
+    if dtype == Dtype::BF16 { "bf16" } else { "f16" }
+}
+
 /// The pair of elements in register `from` as float32; register `free` is written for bfloat16, h0 and h1 for float16.
-pub(in crate::vulkan) fn pair(o: &mut String, dtype: Dtype, [low, high]: [&str; 2], from: &str, free: &str) {
+pub(in crate::vulkan) fn pair(o: &mut String, dtype: Dtype, to: [&str; 2], from: &str, free: &str) {
+    pair_by(o, dtype, to, from, free, ["h0", "h1"]);
+}
+
+/// The same with such halves.
+pub(in crate::vulkan) fn pair_by(
+    o: &mut String,
+    dtype: Dtype,
+    [low, high]: [&str; 2],
+    from: &str,
+    free: &str,
+    [a, b]: [&str; 2],
+) {
     if dtype == Dtype::BF16 {
         put(
             o,
@@ -53,7 +70,7 @@ pub(in crate::vulkan) fn pair(o: &mut String, dtype: Dtype, [low, high]: [&str; 
             ),
         );
     } else {
-        put(o, format_args!("mov.b32 {{h0,h1}},{from}; cvt.f32.f16 {low},h0; cvt.f32.f16 {high},h1;"));
+        put(o, format_args!("mov.b32 {{{a},{b}}},{from}; cvt.f32.f16 {low},{a}; cvt.f32.f16 {high},{b};"));
     }
 }
 

@@ -5,7 +5,7 @@
 use super::program::{Program, four};
 use super::steps;
 use crate::core::Dtype;
-use crate::vulkan::kernels::matmul::warpgroup::text::put;
+use crate::vulkan::kernels::matmul::warpgroup::text::{self, put};
 
 /// What codes are multiplied by as elements of bfloat16: low digits, and those four places up.
 const UP: [u32; 2] = [0x6f80_6f80, 0x6d80_6d80];
@@ -20,12 +20,12 @@ impl Program {
 
     /// How they are called.
     pub(super) fn kind(&self) -> &'static str {
-        if self.half() { "f16" } else { "bf16" }
+        text::kind(self.dtype)
     }
 
     /// A pair of elements as float32.
-    pub(super) fn pair(&self, o: &mut String, [low, high]: [&str; 2], from: &str) {
-        steps::widen(o, self.dtype, [low, high], from);
+    pub(super) fn pair(&self, o: &mut String, to: [&str; 2], from: &str) {
+        steps::widen(o, self.dtype, to, from);
     }
 
     /// Takes a sum of products to its own range.

@@ -97,8 +97,7 @@ fn form(enc: &CommandEncoder, j: &Joined) -> Option<Form> {
     let sides = if j.pair() { 2 } else { 1 };
     // FITS: whoever joins them bounds products of them.
     let units = j.units(UNIT.into()) as u32;
-    let held = table::held(p, [j.m, j.k], [units, sides]).filter(|_| j.dtype == Dtype::BF16);
-    let form = held.unwrap_or(form);
+    let form = table::held(p, j.dtype, [j.m, j.k], [units, sides]).unwrap_or(form);
     (fits(j, form) && device.warpgroups()).then_some(form)
 }
 

@@ -44,33 +44,42 @@ impl Program {
         }
     }
 
+    /// Leaves what the subgroup has of the squares of rows, which lanes have in `root`.
+    pub(super) fn leave_squares(&self, o: &mut String) {
+        let tiles = self.form.tiles;
+        put(
+            o,
+            format_args!(
+                "setp.eq.u32 q,t,0; mov.u32 tmp2,squares; mad.lo.u32 tmp2,g,4,tmp2; mad.lo.u32 tmp2,warp,{},tmp2;",
+                4 * 8 * tiles
+            ),
+        );
+        for j in 0..tiles {
+            put(
+                o,
+                format_args!(
+                    "shfl.sync.bfly.b32 f1,root{j},1,31,-1; add.f32 f0,root{j},f1; shfl.sync.bfly.b32 f1,f0,2,31,-1; add.f32 f0,f0,f1;\n@q st.shared.f32 [tmp2+{}],f0;",
+                    32 * j
+                ),
+            );
+        }
+    }
+
     /// Normalises the rows that were asked for, whose products with weights alone may leave the range of float16: squares of subgroups are
     /// summed up over those of the workgroup first.
     pub(super) fn normalise(&self, o: &mut String, eps: u32) {
         let Form { tiles, pieces, groups, warps, .. } = self.form;
         let of_warp = 4 * 8 * tiles;
-        put(
-            o,
-            format_args!(
-                "setp.eq.u32 q,t,0; mov.u32 tmp2,squares; mad.lo.u32 tmp2,g,4,tmp2; mad.lo.u32 len,warp,{of_warp},tmp2;"
-            ),
-        );
         for j in 0..tiles {
-            put(o, format_args!("mov.f32 f4,0f00000000;"));
+            put(o, format_args!("mov.f32 root{j},0f00000000;"));
             let first = j * pieces * groups * 8;
             for x in first..first + pieces * groups * 8 {
                 self.pair(o, ["f0", "f1"], &format!("x{x}"));
-                put(o, format_args!("fma.rn.f32 f4,f0,f0,f4; fma.rn.f32 f4,f1,f1,f4;"));
+                put(o, format_args!("fma.rn.f32 root{j},f0,f0,root{j}; fma.rn.f32 root{j},f1,f1,root{j};"));
             }
-            put(
-                o,
-                format_args!(
-                    "shfl.sync.bfly.b32 f1,f4,1,31,-1; add.f32 f4,f4,f1; shfl.sync.bfly.b32 f1,f4,2,31,-1; add.f32 f4,f4,f1;\n@q st.shared.f32 [len+{}],f4;",
-                    32 * j
-                ),
-            );
         }
-        put(o, format_args!("bar.sync 0;"));
+        self.leave_squares(o);
+        put(o, format_args!("bar.sync 0;\nmov.u32 tmp2,squares; mad.lo.u32 tmp2,g,4,tmp2;"));
         for j in 0..tiles {
             put(o, format_args!("ld.shared.f32 root{j},[tmp2+{}];", 32 * j));
             for w in 1..warps {

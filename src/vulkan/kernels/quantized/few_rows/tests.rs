@@ -151,7 +151,7 @@ fn texts_that_hold_codes_compute_what_products_are() {
             };
             let sides =
                 program(possible(&p, &row_product(FORMAT, Dtype::BF16, [8, 256, 64])).unwrap()).sides();
-            let mut form = held(&p, [m as i64, k as i64], [2, sides]).unwrap();
+            let mut form = held(&p, Dtype::BF16, [m as i64, k as i64], [2, sides]).unwrap();
             let units = program(form).units();
             let lists = units.div_ceil(2);
             form.held = units.div_ceil(lists) * sides;

@@ -19,22 +19,7 @@ impl Program {
                 ),
             );
         });
-        put(
-            o,
-            format_args!(
-                "setp.eq.u32 q,t,0; mov.u32 tmp2,squares; mad.lo.u32 tmp2,g,4,tmp2; mad.lo.u32 tmp2,warp,{},tmp2;",
-                4 * 8 * tiles
-            ),
-        );
-        for j in 0..tiles {
-            put(
-                o,
-                format_args!(
-                    "shfl.sync.bfly.b32 f1,root{j},1,31,-1; add.f32 f0,root{j},f1; shfl.sync.bfly.b32 f1,f0,2,31,-1; add.f32 f0,f0,f1;\n@q st.shared.f32 [tmp2+{}],f0;",
-                    32 * j
-                ),
-            );
-        }
+        self.leave_squares(o);
     }
 
     /// What the rows of a thread's results are multiplied by: squares are summed up over subgroups.

@@ -3,16 +3,11 @@
 
 use super::{Args, place};
 use crate::core::Dtype;
-use crate::vulkan::kernels::matmul::warpgroup::text::{self, head, put};
+use crate::vulkan::kernels::matmul::warpgroup::text::{self, head, kind, put};
 use crate::vulkan::tune::quantized::stream::{CODES, SUMS, WARP};
 
 /// The place that code j of a word is masked at, of the word or of its upper 24 bits.
 const PLACES: [u32; 8] = [0, 4, 8, 12, 16, 20, 16, 20];
-
-/// How elements are called.
-fn kind(dtype: Dtype) -> &'static str {
-    if dtype == Dtype::BF16 { "bf16" } else { "f16" }
-}
 
 /// The element of 16 bits in register `from` as float32.
 pub fn widen(dtype: Dtype, o: &mut String, to: &str, from: &str) {
