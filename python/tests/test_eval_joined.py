@@ -563,6 +563,25 @@ def test_derivatives_pass(rng):
         assert np.allclose(h.to_np(a), h.to_np(b), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dim", [64, 1024])
+@pytest.mark.parametrize("held", [False, True])
+def test_what_follows_products_reads_the_row_they_normalise(dim, held):
+    rng = np.random.default_rng(dim + held)
+    a, b = (Matrix(rng, dim, dim) for _ in range(2))
+    weight = normal(rng, dim)
+    for _ in range(20):
+        x = normal(rng, 1, 1, dim)
+        row = mx.fast.rms_norm(x, weight, 1e-5)
+        got = [row + a(row), swiglu(a(row), b(row)) * row] + [row] * held
+        mx.eval(got)
+        r = h.to_np(x).astype(np.float64)
+        r = r / np.sqrt((r * r).mean() + 1e-5) * h.to_np(weight)
+        p, q = a.of(r), b.of(r)
+        expected = [r + p, p / (1 + np.exp(-p)) * q * r, r]
+        for e, g in zip(expected[: len(got)], got, strict=True):
+            assert np.allclose(h.to_np(g), e, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_programs_give_what_the_cpu_gives(seed):
     rng = np.random.default_rng(seed)

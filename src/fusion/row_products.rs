@@ -320,6 +320,11 @@ pub(super) fn together(free: &Free, i: usize, stream: Stream) -> Option<Together
     let norm = normalised(free, i, &all[0], n, all.len(), stream).and_then(|n| {
         let with = |steps: &[usize]| steps.iter().copied().chain([n.step]).collect::<SmallVec<[usize; 8]>>();
         if n.kept {
+            // One workgroup stores the row, and what follows the products of others would read it before.
+            let reads = |&(step, k): &Input| free.node(step).is_some_and(|n| n.inputs[k].same(x));
+            if arrays.iter().any(reads) {
+                return None;
+            }
             at = free.place(&with(&members), &with(&results))?;
             results.push(n.step);
         }

@@ -247,6 +247,17 @@ fn what_comes_before_and_after_a_product() {
         let gated = multiply(&a.times(&x, s), &b.times(&x, s), s).unwrap();
         drop(x);
         assert_eq!(runs(&[gated]), ["rms_norm+quantized_matmul+quantized_matmul+MULTIPLY"]);
+
+        let x = norm();
+        let sum = add(&a.times(&x, s), &x, s).unwrap();
+        drop(x);
+        let apart = ["rms_norm", "quantized_matmul+ADD"];
+        assert_eq!(runs(&[sum]), apart, "a sum of one workgroup would read what another stores");
+        let x = norm();
+        let sum = add(&multiply(&a.times(&x, s), &b.times(&x, s), s).unwrap(), &x, s).unwrap();
+        drop(x);
+        let kept = ["RMS_NORM+quantized_matmul+quantized_matmul+MULTIPLY", "add"];
+        assert_eq!(runs(&[sum]), kept, "a sum behind it");
     });
 }
 
