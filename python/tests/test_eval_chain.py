@@ -71,17 +71,21 @@ def chains(ran):
 
 
 @pytest.mark.parametrize("make", [t.Matrix, dense.Layer], ids=["codes", "dense"])
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "x".join(map(str, s)))
-def test_a_layer_between_attentions(rng, shape, make):
-    layer = Layer(rng, *shape, make=make)
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [(s, "bfloat16") for s in SHAPES] + [(s, "float16") for s in SHAPES[:3]],
+    ids=lambda s: s if isinstance(s, str) else "x".join(map(str, s)),
+)
+def test_a_layer_between_attentions(rng, shape, dtype, make):
+    layer = Layer(rng, *shape, dtype=dtype, make=make)
     got, ran = h.kernels(layer)
     if can(shape[0], shape[1], shape[3]):
         assert chains(ran) == 1 and sum(ran.values()) == 1, ran
     for a, b in zip(got, layer.expected(), strict=True):
-        t.close(a.reshape(1, -1), b, "bfloat16", units=4)
+        t.close(a.reshape(1, -1), b, dtype, units=4)
     apart = h.apart(layer, "qmm_chain", "gemv_chain")
     for a, b in zip(got, apart, strict=True):
-        t.close(a, h.to_np(b).astype(np.float64), "bfloat16", units=4)
+        t.close(a, h.to_np(b).astype(np.float64), dtype, units=4)
     for _ in range(3):
         # Together, as before: a product alone may be another kernel's.
         again = layer()
@@ -152,24 +156,28 @@ def test_two_streams_of_one_thread_that_take_turns(rng):
         assert all(np.array_equal(h.to_np(a), b) for a, b in zip(got, want, strict=True))
 
 
-@pytest.mark.parametrize("scale", [1e-20, 1e12, 1e30])
-def test_rows_far_from_one(rng, scale):
+@pytest.mark.parametrize(
+    ("dtype", "scale"),
+    [("bfloat16", s) for s in (1e-20, 1e12, 1e30)] + [("float16", s) for s in (1e-4, 1e3)],
+)
+def test_rows_far_from_one(rng, dtype, scale):
     """Elements that a factor of 2^100 takes beyond the largest number, and small ones."""
-    a, b = t.Matrix(rng, 1024, 2048, "bfloat16"), t.Matrix(rng, 256, 1024, "bfloat16")
-    x = t.normal(rng, 1, 2048, dtype="bfloat16", scale=scale)
+    a, b = t.Matrix(rng, 1024, 2048, dtype), t.Matrix(rng, 256, 1024, dtype)
+    x = t.normal(rng, 1, 2048, dtype=dtype, scale=scale)
     got, ran = h.kernels(lambda: b(a(x)))
     if can(1024):
         assert chains(ran) == 1, ran
-    middle = t.rounded(a.of(h.to_np(x).astype(np.float64)), "bfloat16").astype(np.float64)
-    t.close(got, b.of(middle), "bfloat16", units=4)
+    middle = t.rounded(a.of(h.to_np(x).astype(np.float64)), dtype).astype(np.float64)
+    t.close(got, b.of(middle), dtype, units=4)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
-def test_no_numbers(rng, value):
-    a, b = t.Matrix(rng, 1024, 1088, "bfloat16"), t.Matrix(rng, 256, 1024, "bfloat16")
-    x = h.to_np(t.normal(rng, 1, 1088, dtype="bfloat16"))
+def test_no_numbers(rng, value, dtype):
+    a, b = t.Matrix(rng, 1024, 1088, dtype), t.Matrix(rng, 256, 1024, dtype)
+    x = h.to_np(t.normal(rng, 1, 1088, dtype=dtype))
     x[0, 77] = value
-    x = mx.array(x).astype(mx.bfloat16)
+    x = mx.array(x).astype(getattr(mx, dtype))
     f = lambda: (lambda y: [y, b(y)])(a(x))  # noqa: E731
     got = [h.to_np(y) for y in f()]
     with mx.stream(mx.cpu):
@@ -202,12 +210,12 @@ def test_products_that_do_not_follow_stay_apart(rng):
     odd = t.Matrix(rng, 202, 1024, "bfloat16")
     eight = t.Matrix(rng, 256, 1024, "bfloat16", group_size=64, bits=8)
     x, z = t.normal(rng, 1, 1088, dtype="bfloat16"), t.normal(rng, 1, 1024, dtype="bfloat16")
-    half = [t.Matrix(rng, n, k, "float16") for n, k in ((1024, 1088), (256, 1024))]
+    single = [t.Matrix(rng, n, k, "float32") for n, k in ((1024, 1088), (256, 1024))]
     for f in (
         lambda: [a(x), b(z)],
         lambda: odd(a(x)),
         lambda: eight(a(x)),
-        lambda: half[1](half[0](x.astype(mx.float16))),
+        lambda: single[1](single[0](x.astype(mx.float32))),
         lambda: b(mx.sin(a(x))),
         lambda: b(a(x)[:, ::-1]),
     ):

@@ -563,6 +563,115 @@ def test_derivatives_pass(rng):
         assert np.allclose(h.to_np(a), h.to_np(b), rtol=1e-4, atol=1e-4)
 
 
+def gelu(x):
+    """What `nn.gelu_approx` gives."""
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+
+
+@pytest.mark.parametrize("dtype", list(UNIT))
+@pytest.mark.parametrize("k", [64, 1024])
+def test_a_unit_of_two_steps(rng, dtype, k):
+    """One product goes through an activation before it meets the other one."""
+    a, b = Matrix(rng, 96, k, dtype), Matrix(rng, 96, k, dtype)
+    x, w = normal(rng, 1, 1, k, dtype=dtype), normal(rng, k, dtype=dtype)
+    mx.eval(nn.gelu_approx(a(x)))
+    row = rms(h.to_np(x)[0], h.to_np(w), dtype)
+    p, q = (rounded(m.of(row), dtype).astype(np.float64) for m in (a, b))
+    for f, expected in (
+        (lambda y: nn.gelu_approx(a(y)) * b(y), gelu(p) * q),
+        (lambda y: b(y) * mx.tanh(a(y)), np.tanh(p) * q),
+        (lambda y: mx.tanh(a(y)) - b(y), np.tanh(p) - q),
+    ):
+        got, ran = h.kernels(lambda f=f: f(mx.fast.rms_norm(x, w, 1e-5)))
+        assert sum(ran.values()) == 1, ran
+        # As many roundings as the functions have steps.
+        close(got[0], expected, dtype, 8)
+
+
+@pytest.mark.parametrize("how", MODES, ids=lambda m: m.get("mode", f"q{m['bits']}"))
+@pytest.mark.parametrize("dtype", list(UNIT))
+def test_products_with_biases(rng, dtype, how):
+    sizes = (96, 32, 7)
+    mats = [Matrix(rng, n, 192, dtype, **how) for n in sizes]
+    biases = [normal(rng, n, dtype=dtype) for n in sizes]
+    x, w = normal(rng, 1, 1, 192, dtype=dtype), normal(rng, 192, dtype=dtype)
+    row = rms(h.to_np(x)[0], h.to_np(w), dtype)
+    plain = h.to_np(x)[0].astype(np.float64)
+
+    def products(y, n=3):
+        return [m(y) + b for m, b in list(zip(mats, biases, strict=True))[:n]]
+
+    def check(got, y):
+        for a, m, b in zip(got, mats, biases, strict=False):
+            p = rounded(m.of(y), dtype).astype(np.float64)
+            close(a[0], rounded(p + h.to_np(b), dtype), dtype, 3)
+
+    normed = lambda: mx.fast.rms_norm(x, w, 1e-5)  # noqa: E731
+    got, ran = h.kernels(lambda: products(normed()))
+    assert sum(ran.values()) == 1, ran
+    check(got, row)
+    for a, b in zip(got, h.apart(lambda: products(normed()), "row_biases"), strict=True):
+        close(a, h.to_np(b).astype(np.float64), dtype, 1)
+    for n in (1, 2):
+        got, ran = h.kernels(lambda n=n: products(x, n))
+        assert sum(ran.values()) == 1, ran
+        check(got, plain)
+    # Rows that somebody holds, more rows, biases that lie apart or were just made.
+    kept = normed()
+    check([*products(kept), kept][:3], row)
+    rows = mx.concatenate([x, x], 1)
+    check([a[:, :1] for a in products(rows)], plain)
+    apart = [mx.stack([b, b], 1)[:, 0] for b in biases]
+    check([m(x) + b for m, b in zip(mats, apart, strict=True)], plain)
+    made = [mx.negative(mx.negative(b)) for b in biases]
+    check([m(x) + b for m, b in zip(mats, made, strict=True)], plain)
+    res = normal(rng, 1, 1, sizes[0], dtype=dtype)
+    got, ran = h.kernels(lambda: res + (mats[0](x) + biases[0]))
+    assert sum(ran.values()) == 1, ran
+    p = rounded(mats[0].of(plain), dtype).astype(np.float64)
+    p = rounded(p + h.to_np(biases[0]), dtype).astype(np.float64)
+    close(got[0], p + h.to_np(res)[0], dtype, 3)
+
+
+@pytest.mark.parametrize("dtype", list(UNIT))
+def test_a_product_times_a_number(rng, dtype):
+    a = Matrix(rng, 64, 64, dtype)
+    x, res = normal(rng, 1, 1, 64, dtype=dtype), normal(rng, 1, 1, 64, dtype=dtype)
+    p = rounded(a.of(h.to_np(x).astype(np.float64)), dtype).astype(np.float64)
+    got, ran = h.kernels(lambda: res + a(x) * 0.25)
+    assert sum(ran.values()) == 1, ran
+    close(got, h.to_np(res) + p * 0.25, dtype, 3)
+    # Numbers that change come from arrays in the end.
+    for n in range(24):
+        close(res - a(x) * (0.5 + n), h.to_np(res) - p * (0.5 + n), dtype, 4)
+
+
+@pytest.mark.parametrize("dtype", list(UNIT))
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 64), (3, 77), (2, 5, 1024), (1, 20000), (4, 2056)], ids=str
+)
+def test_normalised_rows_that_are_added(rng, shape, dtype):
+    x, y = (normal(rng, *shape, dtype=dtype) for _ in range(2))
+    w, b = (normal(rng, shape[-1], dtype=dtype) for _ in range(2))
+    rows = rms(h.to_np(x), h.to_np(w), dtype)
+    got, ran = h.kernels(lambda: y + mx.fast.rms_norm(x, w, 1e-5))
+    assert sum(ran.values()) == 1, ran
+    close(got, h.to_np(y) + rows, dtype, 2)
+    apart = h.apart(lambda: y + mx.fast.rms_norm(x, w, 1e-5), "norm_added")
+    assert np.array_equal(h.to_np(got), h.to_np(apart))
+    v = h.to_np(x).astype(np.float64)
+    v = (v - v.mean(-1, keepdims=True)) / np.sqrt(v.var(-1, keepdims=True) + 1e-5)
+    layer = rounded(v * h.to_np(w) + h.to_np(b), dtype)
+    close(mx.fast.layer_norm(x, w, b, 1e-5) + y, layer + h.to_np(y), dtype, 2)
+    # What is added lies any way, and is made behind the rows.
+    turned = mx.swapaxes(mx.contiguous(mx.swapaxes(y, -1, -2)), -1, -2)
+    mx.eval(turned)
+    close(mx.fast.rms_norm(x, w, 1e-5) + turned, h.to_np(y) + rows, dtype, 2)
+    late = mx.fast.rms_norm(x, w, 1e-5) + mx.negative(mx.abs(mx.abs(y)))
+    close(late, rows - np.abs(h.to_np(y)), dtype, 2)
+    close(mx.fast.rms_norm(x, w, 1e-5) + y[:1], rows + h.to_np(y)[:1], dtype, 2)
+
+
 @pytest.mark.parametrize("dim", [64, 1024])
 @pytest.mark.parametrize("held", [False, True])
 def test_what_follows_products_reads_the_row_they_normalise(dim, held):

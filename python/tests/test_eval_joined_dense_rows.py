@@ -148,34 +148,44 @@ LENGTHS = [((16384, 1034, 30), 8500), ((4096, 530, 98), 1030), ((1500, 34, 66), 
 
 
 @pytest.mark.parametrize(
-    ("rows", "k", "lengths"),
-    [(17, 64, 0), (20, 320, 0), (32, 1024, 0), (25, 192, 0), (8, 320, 0), (5, 4096, 1)]
-    + [(8, 12288, 1), (16, 4096, 1), (2, 2048, 2), (13, 3072, 1), (32, 12288, 1)]
-    + [(29, 4096, 1), (32, 1088, 2)],
+    ("rows", "k", "lengths", "dtype"),
+    [
+        (rows, k, lengths, "bfloat16")
+        for rows, k, lengths in [
+            (17, 64, 0),
+            (20, 320, 0),
+            (32, 1024, 0),
+            (25, 192, 0),
+            (8, 320, 0),
+        ]
+        + [(5, 4096, 1), (8, 12288, 1), (16, 4096, 1), (2, 2048, 2), (13, 3072, 1), (32, 12288, 1)]
+        + [(29, 4096, 1), (32, 1088, 2)]
+    ]
+    + [(8, 4096, 1, "float16"), (32, 1088, 2, "float16"), (17, 320, 0, "float16")],
 )
-def test_long_matrices(rng, rows, k, lengths):
+def test_long_matrices(rng, rows, k, lengths, dtype):
     """Several workgroups' rows, of several matrices, with all that follows."""
     lengths, both = LENGTHS[lengths]
-    x = normal(rng, rows, 1, k, dtype="bfloat16")
+    x = normal(rng, rows, 1, k, dtype=dtype)
     v = h.to_np(x).copy()
     odd = min(3, rows - 1)
     v[odd, 0, k - 1] = np.inf
-    x, row = h.from_np(v, "bfloat16"), v.astype(np.float64)
+    x, row = h.from_np(v, dtype), v.astype(np.float64)
     finite = np.flatnonzero(np.arange(rows) != odd)
     at = mx.array(finite)
 
     def same(got, want, units=3):
-        close(got[at], want[finite], "bfloat16", units)
+        close(got[at], want[finite], dtype, units)
 
-    three = [Layer(rng, n, k, "bfloat16") for n in lengths]
+    three = [Layer(rng, n, k, dtype) for n in lengths]
     results = [p(x) for p in three]
     # Alone, too.
     mx.eval(results)
     for got, layer in zip([*results, three[0](x)], [*three, three[0]], strict=True):
         same(got, layer.of(row))
         assert np.array_equal(h.to_np(got)[odd, 0], np.inf * np.sign(layer.values[:, k - 1]))
-    gate, up = (Layer(rng, both, k, "bfloat16") for _ in range(2))
-    g, u = (rounded(p.of(row[finite]), "bfloat16").astype(np.float64) for p in (gate, up))
-    close(swiglu(gate(x), up(x))[at], gated(g, u), "bfloat16", 4)
-    res = normal(rng, rows, 1, lengths[0], dtype="bfloat16")
-    same(res + three[0](x), h.to_np(res) + rounded(three[0].of(row), "bfloat16"))
+    gate, up = (Layer(rng, both, k, dtype) for _ in range(2))
+    g, u = (rounded(p.of(row[finite]), dtype).astype(np.float64) for p in (gate, up))
+    close(swiglu(gate(x), up(x))[at], gated(g, u), dtype, 4)
+    res = normal(rng, rows, 1, lengths[0], dtype=dtype)
+    same(res + three[0](x), h.to_np(res) + rounded(three[0].of(row), dtype))

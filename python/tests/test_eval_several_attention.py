@@ -38,15 +38,24 @@ def check(d, offsets, name):
 @pytest.mark.parametrize("kind", ["bool", "added", None])
 @pytest.mark.parametrize("head", [64, 128])
 @pytest.mark.parametrize(
-    "batch, heads, kv, end",
-    [(2, 4, 1, 1), (8, 8, 2, 300), (32, 8, 2, 129), (3, 5, 1, 1000), (2, 24, 2, 70), (5, 7, 7, 17)],
+    "batch, heads, kv, end, dtype",
+    [
+        (2, 4, 1, 1, "bfloat16"),
+        (8, 8, 2, 300, "bfloat16"),
+        (32, 8, 2, 129, "bfloat16"),
+        (3, 5, 1, 1000, "bfloat16"),
+        (2, 24, 2, 70, "bfloat16"),
+        (5, 7, 7, 17, "bfloat16"),
+        (8, 8, 2, 300, "float16"),
+        (3, 5, 1, 1000, "float16"),
+    ],
 )
-def test_batches(rng, kind, head, batch, heads, kv, end):
-    mask, offsets = padded(rng, kind, batch, heads, end, "bfloat16")
+def test_batches(rng, kind, head, batch, heads, kv, end, dtype):
+    mask, offsets = padded(rng, kind, batch, heads, end, dtype)
     given = mx.array(offsets)
     mx.eval(given)
     how = {"past": end - 1, "end": end, "room": end + 3, "mask": mask, "offset": given}
-    d = Decoder(rng, "bfloat16", batch, heads, kv, head=head, normalised=kind != "added", **how)
+    d = Decoder(rng, dtype, batch, heads, kv, head=head, normalised=kind != "added", **how)
     check(d, offsets, "_several_")
 
 
@@ -84,10 +93,11 @@ def test_infinities_and_numbers_that_are_none_stay_in_their_sequence(rng):
 class Behind:
     """Attention of one sequence, the product of its result and what is added to that."""
 
-    def __init__(self, rng, heads, kv, head, past, hidden, room=None):
-        self.d = Decoder(rng, "bfloat16", 1, heads, kv, head=head, past=past, room=room or past + 1)
-        self.o = t.Matrix(rng, hidden, heads * head, "bfloat16")
-        self.x = t.normal(rng, 1, 1, hidden, dtype="bfloat16")
+    def __init__(self, rng, heads, kv, head, past, hidden, dtype="bfloat16"):
+        self.dtype = dtype
+        self.d = Decoder(rng, dtype, 1, heads, kv, head=head, past=past, room=past + 1)
+        self.o = t.Matrix(rng, hidden, heads * head, dtype)
+        self.x = t.normal(rng, 1, 1, hidden, dtype=dtype)
 
     def step(self):
         run = self.d.step()
@@ -101,35 +111,37 @@ class Behind:
 
     def expected(self, attended):
         row = h.to_np(attended).astype(np.float64).reshape(1, -1)
-        product = t.rounded(self.o.of(row), "bfloat16").astype(np.float64)
+        product = t.rounded(self.o.of(row), self.dtype).astype(np.float64)
         return h.to_np(self.x).astype(np.float64).reshape(1, -1) + product
 
 
 @pytest.mark.parametrize(
-    "heads, kv, head, past, hidden",
+    "heads, kv, head, past, hidden, dtype",
     [
-        (32, 8, 128, 511, 4096),
-        (16, 8, 128, 37, 1024),
-        (32, 4, 128, 999, 2048),
-        (16, 2, 64, 130, 1024),
-        (9, 3, 128, 1, 1152),
-        (8, 8, 128, 5000, 1024),
+        (32, 8, 128, 511, 4096, "bfloat16"),
+        (16, 8, 128, 37, 1024, "bfloat16"),
+        (32, 4, 128, 999, 2048, "bfloat16"),
+        (16, 2, 64, 130, 1024, "bfloat16"),
+        (9, 3, 128, 1, 1152, "bfloat16"),
+        (8, 8, 128, 5000, 1024, "bfloat16"),
+        (16, 8, 128, 37, 1024, "float16"),
+        (16, 2, 64, 130, 1024, "float16"),
     ],
 )
-def test_a_product_behind_attention(rng, heads, kv, head, past, hidden):
-    b = Behind(rng, heads, kv, head, past, hidden)
+def test_a_product_behind_attention(rng, heads, kv, head, past, hidden, dtype):
+    b = Behind(rng, heads, kv, head, past, hidden, dtype)
     (out, attended, *caches), ran = h.kernels(b.step())
     if can(1024):
         assert any("_several_" in k and "qmm_chain" in k for k in ran), ran
-    t.close(attended, b.d.expected(), "bfloat16", 4)
-    t.close(out.reshape(1, -1), b.expected(attended), "bfloat16", 4)
+    t.close(attended, b.d.expected(), dtype, 4)
+    t.close(out.reshape(1, -1), b.expected(attended), dtype, 4)
     for _ in range(3):
         again = b.step()()
         mx.eval(again)
         for a, c in zip(again, [out, attended, *caches], strict=True):
             assert np.array_equal(h.to_np(a), h.to_np(c))
     alone, *_ = b.d.step()()
-    t.close(alone, h.to_np(attended).astype(np.float64), "bfloat16", 4)
+    t.close(alone, h.to_np(attended).astype(np.float64), dtype, 4)
 
 
 def test_layers_one_behind_the_other(rng):

@@ -1,6 +1,7 @@
 #version 460
 // RMS or (CENTRED) layer normalisation of the last axis, accumulated in float and rounded once. Weight and bias
-// have the dtype of the rows and are there with WEIGHT and BIAS.
+// have the dtype of the rows and are there with WEIGHT and BIAS; with ADDED rounded results are added to another array,
+// whose rows lie one behind the other.
 // MODE 0 keeps the row in registers: NV vectors a lane, TPR lanes a row, read once and written once.
 // MODE 1 walks longer rows again for each sum and for the result.
 // With VEC, rows and vectors are whole 16-byte vectors.
@@ -15,7 +16,7 @@ layout(constant_id = 0) const uint WG = 256u;
 layout(constant_id = 1) const uint TPR = 256u;
 
 layout(push_constant, scalar) uniform Push {
-    uint64_t src, dst, weight, bias, dims;
+    uint64_t src, dst, weight, bias, dims, added;
     int64_t stride, wstride, bstride;
     uint rows, n, nk;
     float eps;
@@ -40,7 +41,10 @@ CHUNK chunk(uint64_t p, int64_t step, uint i) { return a_load(at(p, int64_t(i) *
 float elem(CHUNK c, uint k) { return c; }
 #endif
 
-void write(uint64_t q, uint i, float x[V], CHUNK w, CHUNK b, float inv) {
+void write(uint64_t q, uint64_t r, uint i, float x[V], CHUNK w, CHUNK b, float inv) {
+#ifdef ADDED
+    CHUNK other = chunk(r, 1l, i);
+#endif
     [[unroll]] for (uint k = 0u; k < V; ++k) {
         x[k] *= inv;
 #ifdef WEIGHT
@@ -48,6 +52,9 @@ void write(uint64_t q, uint i, float x[V], CHUNK w, CHUNK b, float inv) {
 #endif
 #ifdef BIAS
         x[k] += elem(b, k);
+#endif
+#ifdef ADDED
+        x[k] = A_DEC(B_ENC(x[k])) + elem(other, k);
 #endif
     }
 #ifdef VEC
@@ -68,6 +75,7 @@ void main() {
     bool live = row < rows;
     uint64_t p = at(src, row_offset(dims, nk, min(row, rows - 1u)), A_SIZE);
     uint64_t q = dst + uint64_t(row) * n * B_SIZE;
+    uint64_t r = added + uint64_t(row) * n * B_SIZE;
     float s = 0.0, mean = 0.0;
 #if MODE == 0
     CHUNK c[NV], w[NV], b[NV];
@@ -108,7 +116,7 @@ void main() {
 #endif
     float inv = inverse(s);
     [[unroll]] for (uint j = 0u; j < NV; ++j)
-        if (live && t + j * TPR < vectors) write(q, t + j * TPR, x[j], w[j], b[j], inv);
+        if (live && t + j * TPR < vectors) write(q, r, t + j * TPR, x[j], w[j], b[j], inv);
 #else
 #define EACH(BODY) \
     for (uint first = t; first < vectors; first += 4u * TPR) { \
@@ -134,7 +142,7 @@ void main() {
             [[unroll]] for (uint k = 0u; k < V; ++k) x[k] = elem(c[j], k) - mean;
             if (HAS_WEIGHT) w = chunk(weight, wstride, i);
             if (HAS_BIAS) b = chunk(bias, bstride, i);
-            write(q, i, x, w, b, inv);
+            write(q, r, i, x, w, b, inv);
         )
     }
 #endif

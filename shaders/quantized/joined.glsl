@@ -25,6 +25,17 @@ uint two_factors(uvec2 base, uint row, uint i) {
 // As it would have been stored.
 float rounded(float x) { return bits_to_float(float_to_bits(x)); }
 
+#ifndef AFTER
+// Stores a result of a matrix; BIASED: with what is added to the results of each, whose addresses lie at `sums`.
+void store_product(uint matrix, uint at, float y) {
+#ifdef BIASED
+    uvec2 other = uvec2(Words(p.sums).v[2 * matrix], Words(p.sums).v[2 * matrix + 1]);
+    y = rounded(y) + load_element(other, at);
+#endif
+    store_element(p.d[matrix], at, y);
+}
+#endif
+
 #ifdef COMBINED
 // Stores a sum over picks, or what is made of it.
 void store_sum(uint at, float sum) {

@@ -19,7 +19,7 @@ void store_found(float found[R], uint matrix, uint base, uint row0, uint n, uint
 #elif defined(AFTER)
             store_element(p.d[0], at, after(rounded(found[r]), at));
 #else
-            store_element(p.d[matrix], at, found[r]);
+            store_product(matrix, at, found[r]);
 #endif
         }
     }

@@ -231,7 +231,7 @@ void store(uint group, uint buffer_, uint i) {
 #elif defined(AFTER)
     store_element(p.d[0], row, after(rounded(y[0]), row));
 #else
-    store_element(p.d[matrix], row, y[0]);
+    store_product(matrix, row, y[0]);
 #endif
 }
 

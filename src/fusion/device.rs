@@ -3,6 +3,7 @@
 
 use crate::core::{Dtype, Stream};
 use crate::kernels::Epilogue;
+use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::kernels::quantized::quant::Format;
 #[cfg(feature = "vulkan")]
 use crate::vulkan::tune::fusion as tune;
@@ -54,6 +55,26 @@ pub(super) fn joins_products(stream: Stream, format: Format, dtype: Dtype, sizes
     }
     #[cfg(feature = "vulkan")]
     return crate::vulkan::kernels::quantized::qmm_joined::suits(stream, format, dtype, sizes);
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
+/// Whether what is added to each of several products of one row is added in their kernel.
+pub(super) fn adds_to_products(stream: Stream) -> bool {
+    #[cfg(feature = "vulkan")]
+    return stream.device.is_gpu() && !tune::ROW_BIASES.disabled();
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
+/// Whether all kernels of products know what follows them, as far as there are better ones than for any program.
+pub(super) fn follows(stream: Stream, dtype: Dtype, after: KeptAfter) -> bool {
+    #[cfg(all(test, feature = "vulkan"))]
+    if MADE_UP.get().is_some() {
+        return true;
+    }
+    #[cfg(feature = "vulkan")]
+    return crate::vulkan::kernels::quantized::qmm_joined::follows(stream, dtype, after);
     #[cfg(not(feature = "vulkan"))]
     false
 }
@@ -127,6 +148,14 @@ pub(super) fn joins_draws(stream: Stream) -> bool {
 pub(super) fn joins_fills(stream: Stream) -> bool {
     #[cfg(feature = "vulkan")]
     return stream.device.is_gpu() && !crate::vulkan::tune::index::JOIN.disabled();
+    #[cfg(not(feature = "vulkan"))]
+    false
+}
+
+/// Whether normalised rows are added to others in one kernel.
+pub(super) fn joins_post_norms(stream: Stream) -> bool {
+    #[cfg(feature = "vulkan")]
+    return stream.device.is_gpu() && !crate::vulkan::tune::norm::NORM_ADDED.disabled();
     #[cfg(not(feature = "vulkan"))]
     false
 }

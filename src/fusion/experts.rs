@@ -6,8 +6,9 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::device;
+use super::following::following;
 use super::plan::{Free, Join, Members, Work};
-use super::row_products::{Input, Picked, Product, Products, after, product, together};
+use super::row_products::{Input, Picked, Product, Products, product, together};
 #[cfg(feature = "vulkan")]
 use super::row_products::{Range, dev_row, matrix};
 use super::selections::is;
@@ -138,9 +139,9 @@ fn combined(free: &Free, last: &Product, inverse: Option<&Array>, stream: Stream
     }
     members.push(sum);
     let (mut result, mut follow, mut arrays) = (sum, None, SmallVec::new());
-    if let Some((j, a, read)) = after(free, &[sum], stream) {
-        (result, follow, arrays) = (j, Some(a), read);
-        members.push(j);
+    if let Some(f) = following(free, &[sum], stream) {
+        (result, follow, arrays) = (f.last(), Some(f.after), f.arrays);
+        members.extend(f.steps);
     }
     let sum = Combined { format: last.format?, product, picked, weights, each, after: follow, arrays };
     Some(Found { sum, members, result })
@@ -255,6 +256,7 @@ impl Combined {
             kept: None,
             matrices: &[matrix],
             after: self.after,
+            added: &[],
             results: &results,
             picks: Some(picks),
             combined: Some(qmm_joined::Combined { weights: weights.0, each: self.each }),

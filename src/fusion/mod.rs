@@ -11,13 +11,16 @@ mod elementwise;
 mod epilogues;
 mod experts;
 mod filled;
+mod following;
 mod fused;
 mod groups;
 mod log_softmax;
 mod picked_rows;
 mod plan;
+mod post_norms;
 mod recorded;
 mod rotations;
+mod row_biases;
 mod row_products;
 mod rows;
 mod selections;
@@ -34,7 +37,7 @@ static RECORDED: [&dyn recorded::Pattern; 3] =
     [&elementwise::Elementwise, &rows::Rows, &epilogues::Epilogues];
 
 /// Patterns over steps of an evaluation. The primitive that one begins with says `may_join`.
-static EVALUATED: [plan::Pattern; 9] = [
+static EVALUATED: [plan::Pattern; 10] = [
     experts::find,
     row_products::find,
     rotations::find,
@@ -44,4 +47,5 @@ static EVALUATED: [plan::Pattern; 9] = [
     log_softmax::find,
     filled::find,
     picked_rows::find,
+    post_norms::find,
 ];

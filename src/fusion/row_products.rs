@@ -5,14 +5,14 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::device;
+use super::following::following;
 use super::plan::{Free, Join, Members, Work, primitive};
+use super::row_biases::biases;
 use crate::core::layout::is_row_major;
 use crate::core::{Array, Dtype, Result, Stream};
-use crate::kernels::Program;
-use crate::kernels::matmul::epilogue::{After, KeptAfter, MATRICES, Origin};
+use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::kernels::quantized::quant::Format;
 use crate::on_gpu;
-use crate::ops::elementwise::instruction;
 use crate::ops::fast::Norm;
 use crate::ops::matmul::Matmul;
 use crate::ops::quantized::quantized_matmul::QuantizedMatmul;
@@ -39,6 +39,8 @@ pub(super) struct Products {
     after: Option<KeptAfter>,
     /// What `after` reads besides the products.
     arrays: SmallVec<[Input; 2]>,
+    /// What is added to each product, if something is.
+    biases: SmallVec<[Input; 3]>,
 }
 
 /// What makes the row of a join.
@@ -201,55 +203,6 @@ fn dense<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
     Some(Product { format: None, x, row, indices: None, dense: Some(matrix), steps, result })
 }
 
-/// What step `i` does to each element of its inputs, if that is all.
-fn elementwise(free: &Free, i: usize, stream: Stream) -> Option<Program> {
-    let node = free.node(i).filter(|n| n.stream == stream)?;
-    if let Some(fused) = node.primitive.program().and_then(|p| p.downcast_ref::<Program>()) {
-        return Some(fused).filter(|p| p.outputs.len() == 1).cloned();
-    }
-    let dtypes: SmallVec<[Dtype; 3]> = node.inputs.iter().map(Array::dtype).collect();
-    Some(Program::one(instruction(&*node.primitive)?, &dtypes, free.array(i).dtype()))
-}
-
-/// The step that takes the results of `products`, which nobody else needs, and what it reads besides.
-pub(super) fn after(
-    free: &Free,
-    products: &[usize],
-    stream: Stream,
-) -> Option<(usize, KeptAfter, SmallVec<[Input; 2]>)> {
-    let last = *products.last()?;
-    let made = free.array(last);
-    if products.iter().any(|&p| free.array(p).shape() != made.shape()) {
-        return None;
-    }
-    let reads = |j: &usize| {
-        let Some(node) = free.node(*j) else { return false };
-        products
-            .iter()
-            .all(|&p| node.inputs.iter().filter(|a| a.same(free.array(p))).count() == free.users(p))
-    };
-    // Whoever reads one of them reads all, or nobody can be joined.
-    let j = free.behind(last).find(reads)?;
-    let out = free.array(j);
-    let inputs = &free.node(j)?.inputs;
-    let like = |a: &Array| a.shape() == made.shape() && a.dtype() == made.dtype();
-    if !like(out) || !inputs.iter().all(like) {
-        return None;
-    }
-    let program = elementwise(free, j, stream)?;
-    let mut arrays: SmallVec<[Input; 2]> = SmallVec::new();
-    let origin = |(k, a): (usize, &Array)| match products.iter().position(|&p| free.array(p).same(a)) {
-        Some(n) => Origin::Product(n as u8),
-        None => {
-            arrays.push((j, k));
-            Origin::Array(arrays.len() as u8 - 1)
-        }
-    };
-    let after = After { program, inputs: inputs.iter().enumerate().map(origin).collect() };
-    // The push block has an address for each matrix.
-    if arrays.len() > MATRICES - 1 { None } else { Some((j, after.kept()?, arrays)) }
-}
-
 /// What makes the rows of so many products that begin with `first`, the one of step `i`, and give so many results of a row.
 fn normalised(
     free: &Free,
@@ -310,19 +263,32 @@ pub(super) fn together(free: &Free, i: usize, stream: Stream) -> Option<Together
     let mut results: SmallVec<[usize; 3]> = all.iter().map(|p| p.result).collect();
     let (mut follow, mut arrays) = (None, SmallVec::new());
     if all.len() <= 2
-        && let Some((j, a, read)) = after(free, &results, stream)
+        && let Some(f) = following(free, &results, stream)
     {
-        (at, follow, arrays) = (j, Some(a), read);
-        members.push(j);
-        results = smallvec![j];
+        at = f.last();
+        results = smallvec![at];
+        (follow, arrays) = (Some(f.after), f.arrays);
+        members.extend(f.steps);
+    }
+    let (mut biased, one) =
+        (SmallVec::new(), !picked && free.array(i).size() as i64 == free.array(i).dim(-1));
+    if follow.is_none()
+        && one
+        && device::adds_to_products(stream)
+        && let Some(b) = biases(free, &results, stream)
+        && let Some(place) = free.place(&[&members[..], &b.steps[..]].concat(), &b.steps)
+    {
+        (at, results, biased) = (place, b.steps, b.arrays);
+        members.extend_from_slice(&results);
     }
     let n = all.iter().map(|p| free.array(p.result).dim(-1)).sum();
     let norm = normalised(free, i, &all[0], n, all.len(), stream).and_then(|n| {
         let with = |steps: &[usize]| steps.iter().copied().chain([n.step]).collect::<SmallVec<[usize; 8]>>();
         if n.kept {
-            // One workgroup stores the row, and what follows the products of others would read it before.
+            // One workgroup stores the row, and what follows the products of others would read it before; where it is stored takes the place
+            // of where biases are.
             let reads = |&(step, k): &Input| free.node(step).is_some_and(|n| n.inputs[k].same(x));
-            if arrays.iter().any(reads) {
+            if !biased.is_empty() || arrays.iter().any(reads) {
                 return None;
             }
             at = free.place(&with(&members), &with(&results))?;
@@ -337,7 +303,7 @@ pub(super) fn together(free: &Free, i: usize, stream: Stream) -> Option<Together
     let picked = all[0].picked(free);
     let row = all[0].row;
     let dense = all.iter().filter_map(|p| p.dense.cloned()).collect();
-    let work = Products { format, products, row, picked, dense, norm, after: follow, arrays };
+    let work = Products { format, products, row, picked, dense, norm, after: follow, arrays, biases: biased };
     Some(Together { at, members, results, work, joins })
 }
 
@@ -392,6 +358,12 @@ impl Products {
             to.push(read.0);
             reads.push(read);
         }
+        let mut added: SmallVec<[u64; 3]> = SmallVec::new();
+        for &(step, input) in &self.biases {
+            let read = dev_row(enc, &members[step].inputs[input])?;
+            added.push(read.0);
+            reads.push(read);
+        }
         let joined = qmm_joined::Joined {
             format: self.format,
             dtype,
@@ -403,6 +375,7 @@ impl Products {
             matrices: &matrices,
             after: self.after,
             results: &to,
+            added: &added,
             picks,
             combined: None,
         };

@@ -256,8 +256,103 @@ fn what_comes_before_and_after_a_product() {
         let x = norm();
         let sum = add(&multiply(&a.times(&x, s), &b.times(&x, s), s).unwrap(), &x, s).unwrap();
         drop(x);
-        let kept = ["RMS_NORM+quantized_matmul+quantized_matmul+MULTIPLY", "add"];
-        assert_eq!(runs(&[sum]), kept, "a sum behind it");
+        let apart = ["rms_norm", "quantized_matmul+quantized_matmul+multiply+ADD"];
+        assert_eq!(runs(&[sum]), apart, "a sum of the unit");
+    });
+}
+
+#[test]
+fn biases_of_products_of_one_row() {
+    let [a, b, c] = [64, 32, 32].map(|rows| Matrix::new(rows, 4));
+    let (weight, biases) = (given(&[64]), [64, 32, 32].map(|n| given(&[n])));
+    on_devices(|_, s| {
+        let row = given(&[1, 1, 64]);
+        let with = |m: &Matrix, x: &Array, b: &Array| {
+            let product = m.times(x, s);
+            add(&product, b, s).unwrap()
+        };
+        let three = |x: &Array| [(&a, 0), (&b, 1), (&c, 2)].map(|(m, i)| with(m, x, &biases[i]));
+        assert_eq!(runs(&three(&row)), ["quantized_matmul+quantized_matmul+quantized_matmul+ADD+ADD+ADD"]);
+        let norm = rms_norm(&row, Some(&weight), 1e-5, s).unwrap();
+        let all = three(&norm);
+        drop(norm);
+        let joined = ["rms_norm+quantized_matmul+quantized_matmul+quantized_matmul+ADD+ADD+ADD"];
+        assert_eq!(runs(&all), joined);
+        let held = rms_norm(&row, Some(&weight), 1e-5, s).unwrap();
+        assert_eq!(runs(&three(&held)), ["rms_norm", &joined[0][9..]], "somebody holds the row");
+        // One of them is none.
+        let some = [with(&a, &row, &biases[0]), b.times(&row, s)];
+        assert_eq!(runs(&some), ["QUANTIZED_MATMUL+QUANTIZED_MATMUL", "add"]);
+        // One matrix: with what its result is added to.
+        let sum = {
+            let o = with(&a, &row, &biases[0]);
+            add(&row, &o, s).unwrap()
+        };
+        assert_eq!(runs(&[sum]), ["quantized_matmul+add+ADD"]);
+        let rows = given(&[1, 2, 64]);
+        assert_eq!(runs(&[with(&a, &rows, &biases[0])]), ["quantized_matmul", "add"], "two rows");
+    });
+}
+
+#[test]
+fn normalised_rows_that_are_added() {
+    let weight = given(&[64]);
+    on_devices(|_, s| {
+        let (x, y) = (given(&[3, 64]), given(&[3, 64]));
+        let norm = || rms_norm(&x, Some(&weight), 1e-5, s).unwrap();
+        // What becomes of rows that nobody else holds.
+        let behind = |f: &dyn Fn(&Array) -> Array| {
+            let sum = f(&norm());
+            runs(&[sum])
+        };
+        assert_eq!(behind(&|n| add(&y, n, s).unwrap()), ["rms_norm+ADD"]);
+        assert_eq!(behind(&|n| add(n, &y, s).unwrap()), ["rms_norm+ADD"]);
+        assert_eq!(behind(&|n| add(n, &weight, s).unwrap()), ["rms_norm", "add"], "another shape");
+        assert_eq!(behind(&|n| multiply(n, &y, s).unwrap()), ["rms_norm", "multiply"]);
+        assert_eq!(behind(&|n| add(n, n, s).unwrap()), ["rms_norm", "add"]);
+        let held = norm();
+        let sum = add(&held, &y, s).unwrap();
+        assert_eq!(runs(&[sum]), ["rms_norm", "add"], "somebody holds the rows");
+        // The other array is made behind the rows.
+        let late = |n: &Array| {
+            let e = ops::exp(&y, s).unwrap();
+            let twice = ops::exp(&e, s).unwrap();
+            add(n, &twice, s).unwrap()
+        };
+        assert_eq!(behind(&late), ["exp", "exp", "rms_norm+ADD"]);
+    });
+}
+
+#[test]
+fn two_steps_behind_a_product() {
+    let (a, b, weight) = (Matrix::new(64, 4), Matrix::new(64, 4), given(&[64]));
+    on_devices(|_, s| {
+        let row = given(&[1, 1, 64]);
+        let number = |v: f64| floats(&[], &[v]);
+        let scaled = |v: f64| multiply(&a.times(&row, s), &number(v), s).unwrap();
+        let product = scaled(0.5);
+        let sum = add(&row, &product, s).unwrap();
+        drop(product);
+        assert_eq!(runs(&[sum]), ["quantized_matmul+multiply+ADD"]);
+        let product = scaled(0.5);
+        let both = [add(&row, &product, s).unwrap(), ops::exp(&product, s).unwrap()];
+        drop(product);
+        assert_eq!(runs(&both), ["quantized_matmul+MULTIPLY", "add", "exp"], "somebody else reads between");
+
+        let x = rms_norm(&row, Some(&weight), 1e-5, s).unwrap();
+        let (gate, up) = (ops::exp(&a.times(&x, s), s).unwrap(), b.times(&x, s));
+        let gated = multiply(&gate, &up, s).unwrap();
+        drop((x, gate, up));
+        assert_eq!(runs(&[gated]), ["rms_norm+quantized_matmul+quantized_matmul+exp+MULTIPLY"]);
+        let (gate, up) = (a.times(&row, s), ops::exp(&b.times(&row, s), s).unwrap());
+        let gated = multiply(&gate, &up, s).unwrap();
+        drop((gate, up));
+        assert_eq!(runs(&[gated]), ["quantized_matmul+quantized_matmul+exp+MULTIPLY"], "of the second one");
+
+        // Numbers that always are others get no kernels of their own.
+        let last = (0..40).map(|i| runs(&[scaled(100.0 + f64::from(i))])).last().unwrap();
+        assert_eq!(last, ["quantized_matmul", "multiply"]);
+        assert_eq!(runs(&[scaled(100.0)]), ["quantized_matmul+MULTIPLY"]);
     });
 }
 

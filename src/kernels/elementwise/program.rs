@@ -38,7 +38,7 @@ pub struct Instr {
 }
 
 /// A list of instructions, the dtypes of its inputs, and which registers are stored.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub struct Program {
     /// Dtypes of the input arrays.
     pub inputs: SmallVec<[Dtype; 4]>,

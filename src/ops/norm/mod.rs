@@ -16,6 +16,8 @@ use crate::ops::batching::{batched, front, raised};
 use crate::ops::support::*;
 use crate::ops::{add, astype, mean, multiply, rsqrt, square, subtract, sum, zeros};
 use crate::params;
+#[cfg(feature = "vulkan")]
+use crate::{kernels::DeviceView, vulkan::kernels::norm::How};
 
 /// Inputs: x, then weight and bias where they are there; all of one dtype.
 #[derive(Clone, Copy, PartialEq)]
@@ -43,6 +45,13 @@ impl Norm {
 
     fn bias<'a, T>(&self, inputs: &'a [T]) -> Option<&'a T> {
         self.bias.then(|| &inputs[1 + usize::from(self.weight)])
+    }
+
+    /// How kernels do it, of such inputs; results are added to an array, if there is one.
+    #[cfg(feature = "vulkan")]
+    pub fn how<'a>(&self, inputs: &'a [DeviceView], added: Option<&'a DeviceView>) -> How<'a> {
+        let (weight, bias) = (self.weight(inputs), self.bias(inputs));
+        How { weight, bias, eps: self.eps, centred: self.centred, added }
     }
 
     /// The normalised rows and one over their deviation, in the type of the sums.
@@ -86,6 +95,10 @@ impl Primitive for Norm {
         params![self.eps, self.weight, self.bias]
     }
 
+    fn may_join(&self) -> bool {
+        true
+    }
+
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         let views = inputs.iter().map(host_in).collect::<Result<Vec<_>>>()?;
         let (w, b) = (self.weight(&views), self.bias(&views));
@@ -96,8 +109,7 @@ impl Primitive for Norm {
         on_gpu!(stream, |enc| {
             let views = inputs.iter().map(|a| dev_in(enc, a)).collect::<Result<Vec<_>>>()?;
             let dst = dev_out(enc, &outputs[0])?;
-            let (w, b) = (self.weight(&views), self.bias(&views));
-            crate::vulkan::kernels::norm::norm(enc, &views[0], w, b, self.eps, self.centred, &dst)
+            crate::vulkan::kernels::norm::norm(enc, &views[0], self.how(&views, None), &dst)
         })
     }
 

@@ -12,6 +12,11 @@ use crate::kernels::Epilogue;
 use crate::kernels::matmul::epilogue::MATRICES;
 use crate::kernels::quantized::quant::Format;
 
+pub static ROW_BIASES: KernelVariant = KernelVariant::new(
+    "row_biases",
+    "kernels of their own for what is added to each of several products of a row",
+);
+
 pub static MATMUL_EPILOGUE: Variable = Variable::new(
     "MLX_VK_MATMUL_EPILOGUE",
     "auto",

@@ -21,9 +21,12 @@ pub fn registers(steps: u64, vector: u64, group: u32) -> (u32, u32) {
     (lanes as u32, if held <= most { held.next_power_of_two() as u32 } else { 0 })
 }
 
+pub static NORM_ADDED: KernelVariant =
+    KernelVariant::new("norm_added", "a kernel of its own for what normalised rows are added to");
+
 pub static NORM_FEW: KernelVariant = KernelVariant::new(
     "norm_few",
-    "the shader, for RMS normalisation of few rows of bfloat16 on GPUs that take PTX",
+    "the shader, for RMS normalisation of few rows of 16 bits on GPUs that take PTX",
 );
 
 /// Threads of a row of those, rows that there are at most, and the most pieces of 16 bytes of a thread.

@@ -3,6 +3,8 @@
 
 use std::mem::offset_of;
 
+use smallvec::SmallVec;
+
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::vulkan::kernels::matmul::warpgroup::text::{Told, four, head, kind, pair, put};
@@ -17,6 +19,8 @@ struct Program {
     dtype: Dtype,
     /// Sixteen bytes of a row that a thread has.
     pieces: u32,
+    /// Rounded results are added to another array.
+    added: bool,
 }
 
 /// What it is told.
@@ -27,6 +31,8 @@ struct Args {
     step: u64,
     dst: u64,
     weight: u64,
+    /// Rows one behind the other.
+    added: u64,
     n: u32,
     eps: f32,
 }
@@ -36,7 +42,7 @@ unsafe impl Told for Args {}
 
 impl KernelKey for Program {
     fn name(&self) -> String {
-        format!("rms_norm_few_{}", self.dtype)
+        format!("rms_norm_few_{}{}", self.dtype, if self.added { "_add" } else { "" })
     }
 
     fn module(&self, _: &Features) -> Module {
@@ -65,7 +71,7 @@ impl Program {
             format_args!(
                 ".shared .align 16 .b8 squares[{}];
 .reg .pred q,l<{pieces}>;
-.reg .b32 tid,lane,warp,n,t0,t1,x<{all}>,w<{all}>;
+.reg .b32 tid,lane,warp,n,t0,t1,x<{all}>,w<{all}>,y<{all}>;
 .reg .f32 v0,v1,v2,v3,sum,odd,root,eps;
 .reg .b64 d,wide;
 .reg .b16 h0,h1;
@@ -105,6 +111,19 @@ mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[arg
                 o,
                 format_args!("@l{i} ld.global.cg.v4.b32 {{{}}},[d+{}];", four("x", 4 * i), 16 * THREADS * i),
             );
+        }
+        if self.added {
+            put(
+                o,
+                format_args!(
+                    "mov.u32 t0,%ctaid.x; shl.b32 t1,n,1; mul.wide.u32 wide,t0,t1; ld.param.u64 d,[args+{}]; add.u64 d,d,wide; mad.wide.u32 d,tid,16,d;",
+                    offset_of!(Args, added),
+                ),
+            );
+            for i in 0..self.pieces {
+                let all = four("y", 4 * i);
+                put(o, format_args!("@l{i} ld.global.cg.v4.b32 {{{all}}},[d+{}];", 16 * THREADS * i));
+            }
         }
         for e in 0..4 * self.pieces {
             pair(o, self.dtype, ["v0", "v1"], &format!("x{e}"), "t0");
@@ -155,18 +174,28 @@ mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[arg
                         "mul.f32 v0,v0,root; mul.f32 v0,v0,v2; mul.f32 v1,v1,root; mul.f32 v1,v1,v3; cvt.rn.{kind}x2.f32 x{e},v1,v0;"
                     ),
                 );
+                if self.added {
+                    pair(o, self.dtype, ["v0", "v1"], &format!("x{e}"), "t0");
+                    pair(o, self.dtype, ["v2", "v3"], &format!("y{e}"), "t0");
+                    put(
+                        o,
+                        format_args!(
+                            "add.rn.f32 v0,v0,v2; add.rn.f32 v1,v1,v3; cvt.rn.{kind}x2.f32 x{e},v1,v0;"
+                        ),
+                    );
+                }
             }
             put(o, format_args!("@l{i} st.global.v4.b32 [d+{}],{{{}}};", 16 * THREADS * i, four("x", 4 * i)));
         }
     }
 }
 
-/// Normalises rows, so many bytes apart, whose elements and those of weights and results begin at 16 bytes; whether there is a kernel
-/// for them.
+/// Normalises rows, so many bytes apart, whose elements and those of weights, results and what these are added to begin at 16 bytes; whether
+/// there is a kernel for them.
 pub(super) fn rms_norm(
     enc: &mut CommandEncoder,
     src: &DeviceView,
-    weight: &DeviceView,
+    (weight, added): (&DeviceView, Option<&DeviceView>),
     eps: f32,
     dst: &DeviceView,
     [rows, n, step]: [u64; 3],
@@ -174,17 +203,14 @@ pub(super) fn rms_norm(
     let device = enc.device();
     let pieces = few(device.profile(), src.dtype, [rows, n, step]);
     let Some(pieces) = pieces.filter(|_| device.warpgroups()) else { return Ok(false) };
-    let pipeline = device.pipeline(&Program { dtype: src.dtype, pieces })?;
+    let pipeline = device.pipeline(&Program { dtype: src.dtype, pieces, added: added.is_some() })?;
     // FITS: `few` bounds both.
-    let args = Args { src: src.ptr, step, dst: dst.ptr, weight: weight.ptr, n: n as u32, eps };
-    let reads = [src.range(), weight.range()];
-    enc.dispatch_early(
-        &pipeline,
-        args.bytes(),
-        [rows as u32, 1, 1],
-        [&reads, &[dst.range()]],
-        &[src.range().0],
-    )?;
+    let (weights, others) = (weight.ptr, added.map_or(0, |a| a.ptr));
+    let args = Args { src: src.ptr, step, dst: dst.ptr, weight: weights, added: others, n: n as u32, eps };
+    let reads: SmallVec<[_; 3]> =
+        [Some(src), Some(weight), added].into_iter().flatten().map(DeviceView::range).collect();
+    let late: SmallVec<[_; 2]> = [Some(src), added].into_iter().flatten().map(|v| v.range().0).collect();
+    enc.dispatch_early(&pipeline, args.bytes(), [rows as u32, 1, 1], [&reads, &[dst.range()]], &late)?;
     Ok(true)
 }
 
@@ -197,22 +223,27 @@ mod tests {
     #[test]
     fn rows_are_normalised() {
         let sizes = [(3_usize, 2056_usize, 2064_usize), (2, 64, 64), (1, 6000, 6000)];
-        for ((rows, n, apart), dtype) in sizes.into_iter().flat_map(|s| [(s, Dtype::BF16), (s, Dtype::F16)]) {
+        let kinds = [(Dtype::BF16, false), (Dtype::F16, false), (Dtype::BF16, true), (Dtype::F16, true)];
+        for ((rows, n, apart), (dtype, added)) in sizes.into_iter().flat_map(|s| kinds.map(|k| (s, k))) {
             let number = |i: usize| f64::from(of_bf16(bf16((i * 37 % 101) as f32 / 17.0 - 3.0)));
             let numbers =
                 |n: usize, from: usize| elements(dtype, &(from..from + n).map(number).collect::<Vec<_>>());
             let mut m = Memory::default();
             let src = m.place(numbers(rows * apart, 0));
             let (weight, dst) = (m.place(numbers(n, 7)), m.place(vec![0; 2 * rows * n]));
-            let args = Args { src, step: 2 * apart as u64, dst, weight, n: n as u32, eps: 1e-5 };
-            let text = Program { dtype, pieces: (n as u32 / 8).div_ceil(THREADS) }.text();
+            let other = m.place(numbers(rows * n, 3));
+            let args =
+                Args { src, step: 2 * apart as u64, dst, weight, added: other, n: n as u32, eps: 1e-5 };
+            let text = Program { dtype, pieces: (n as u32 / 8).div_ceil(THREADS), added }.text();
             Reader::read(&text).run(&mut m, args.bytes(), rows);
             let within = 2f64.powi(if dtype == Dtype::F16 { -11 } else { -8 });
             for (r, got) in read_as(dtype, &m, dst).chunks(n).enumerate() {
                 let mean = (0..n).map(|i| number(r * apart + i).powi(2)).sum::<f64>() / n as f64;
                 for (i, got) in got.iter().enumerate() {
-                    let want = number(r * apart + i) / (mean + 1e-5).sqrt() * number(7 + i);
-                    assert!((got - want).abs() <= want.abs() * within + 1e-7, "{got} {want}");
+                    let row = number(r * apart + i) / (mean + 1e-5).sqrt() * number(7 + i);
+                    let want = row + if added { number(3 + r * n + i) } else { 0.0 };
+                    let digits = if added { row.abs() + want.abs() } else { want.abs() };
+                    assert!((got - want).abs() <= digits * within + 1e-7, "{got} {want}");
                 }
             }
         }

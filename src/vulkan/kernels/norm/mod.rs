@@ -24,6 +24,7 @@ struct Key {
     centred: bool,
     weight: bool,
     bias: bool,
+    added: bool,
     wide: bool,
     /// Vectors a lane holds in registers; 0 walks the row in a loop.
     vectors: u32,
@@ -34,7 +35,8 @@ struct Key {
 impl KernelKey for Key {
     fn name(&self) -> String {
         let class = if self.vectors == 0 { "loop" } else { "registers" };
-        format!("{}_{class}_{}", if self.centred { "layer_norm" } else { "rms_norm" }, self.dtype)
+        let added = if self.added { "_add" } else { "" };
+        format!("{}_{class}_{}{added}", if self.centred { "layer_norm" } else { "rms_norm" }, self.dtype)
     }
 
     fn module(&self, f: &Features) -> Module {
@@ -50,6 +52,7 @@ impl KernelKey for Key {
             (self.centred, "CENTRED"),
             (self.weight, "WEIGHT"),
             (self.bias, "BIAS"),
+            (self.added, "ADDED"),
             (self.wide, "VEC"),
             (shuffles(f), "SG"),
         ];
@@ -80,17 +83,22 @@ pub(in crate::vulkan) fn wide_rows(v: &DeviceView) -> bool {
     row && aligned16(v.ptr, size, axes().skip(1).filter(|(d, _)| **d != 1).map(|(_, s)| s))
 }
 
-/// Normalises the last axis; with `centred` the mean is taken off first. All views have one dtype (float16,
-/// bfloat16 or float32); `dst` is contiguous and has the shape of `src`.
-pub fn norm(
-    enc: &mut CommandEncoder,
-    src: &DeviceView,
-    weight: Option<&DeviceView>,
-    bias: Option<&DeviceView>,
-    eps: f32,
-    centred: bool,
-    dst: &DeviceView,
-) -> Result<()> {
+/// How rows are normalised.
+#[derive(Clone, Copy, Default)]
+pub struct How<'a> {
+    pub weight: Option<&'a DeviceView>,
+    pub bias: Option<&'a DeviceView>,
+    pub eps: f32,
+    /// The mean is taken off first.
+    pub centred: bool,
+    /// What rounded results are added to: row-major, of their shape.
+    pub added: Option<&'a DeviceView>,
+}
+
+/// Normalises the last axis. All views have one dtype (float16, bfloat16 or float32); `dst` is contiguous and has the
+/// shape of `src`.
+pub fn norm(enc: &mut CommandEncoder, src: &DeviceView, how: How, dst: &DeviceView) -> Result<()> {
+    let How { weight, bias, eps, centred, added } = how;
     let op = if centred { "layer_norm" } else { "rms_norm" };
     if !matches!(src.dtype, Dtype::F16 | Dtype::BF16 | Dtype::F32) {
         bail!(Value, "[{op}] Expected float16, bfloat16 or float32, got {}.", src.dtype);
@@ -110,10 +118,13 @@ pub fn norm(
     let stride = if n == 1 { 1 } else { *src.strides.last().expect("last axis") };
     let kept = collapse(lead.iter().copied().zip(src.strides.iter().copied()));
     let even = |v: Option<&DeviceView>| v.is_none_or(|v| v.strides[0] == 1 && v.ptr.is_multiple_of(16));
-    let wide = wide_rows(src) && dst.ptr.is_multiple_of(16) && even(weight) && even(bias);
+    let whole = |v: Option<&DeviceView>| v.is_none_or(|v| v.ptr.is_multiple_of(16));
+    let wide = wide_rows(src) && whole(Some(dst)) && whole(added) && even(weight) && even(bias);
     if let (Some(weight), true, [] | [_]) = (weight, wide && !centred && bias.is_none(), &kept[..]) {
         let apart = kept.first().map_or(n, |k| k.1);
-        if apart >= 0 && few::rms_norm(enc, src, weight, eps, dst, [rows, n as u64, 2 * apart as u64])? {
+        if apart >= 0
+            && few::rms_norm(enc, src, (weight, added), eps, dst, [rows, n as u64, 2 * apart as u64])?
+        {
             return Ok(());
         }
     }
@@ -126,6 +137,7 @@ pub fn norm(
         centred,
         weight: weight.is_some(),
         bias: bias.is_some(),
+        added: added.is_some(),
         wide,
         vectors,
         lanes,
@@ -135,11 +147,12 @@ pub fn norm(
     let at = |v: Option<&DeviceView>| v.map_or(0, |v| v.ptr);
     let step = |v: Option<&DeviceView>| v.map_or(1, |v| v.strides[0]);
     let push = Push::default()
-        .u64s(&[src.ptr, dst.ptr, at(weight), at(bias), params])
+        .u64s(&[src.ptr, dst.ptr, at(weight), at(bias), params, at(added)])
         .i64s(&[stride, step(weight), step(bias)])
         .u32s(&[rows as u32, n as u32, kept.len() as u32, eps.to_bits()]);
     let pipeline = enc.device().pipeline(&key)?;
     let groups = grid(enc, rows.div_ceil(u64::from(group / lanes)));
-    let reads: Vec<_> = [Some(src), weight, bias].into_iter().flatten().map(DeviceView::range).collect();
+    let reads: Vec<_> =
+        [Some(src), weight, bias, added].into_iter().flatten().map(DeviceView::range).collect();
     enc.dispatch(&pipeline, &push, groups, &reads, &[dst.range()])
 }

@@ -20,7 +20,7 @@ use crate::vulkan::hal::stream::StreamState;
 use crate::vulkan::kernels::elem::{self, Defines, define, launch};
 use crate::vulkan::kernels::matmul::ceil;
 use crate::vulkan::kernels::matmul::fragment_probe;
-use crate::vulkan::kernels::norm::norm;
+use crate::vulkan::kernels::norm::{How, norm};
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::tune::fusion::{joins_dense, joins_picks, joins_products, normalises, row_product};
 use crate::vulkan::tune::gemv::JoinedRows;
@@ -81,6 +81,8 @@ pub struct Joined<'a> {
     pub after: Option<KeptAfter>,
     /// Addresses of the results, one for each matrix; with `after` that of the only result, and of what it reads.
     pub results: &'a [u64],
+    /// Of one row: addresses of what is added to the results of each matrix, if something is; nothing comes after them then.
+    pub added: &'a [u64],
     /// Where matrices are picked by index; `x` is not normalised then.
     pub picks: Option<Picks>,
     /// Picked products with one matrix each of which sums are stored; `after` takes those.
@@ -108,6 +110,7 @@ impl<'a> Joined<'a> {
             matrices,
             after: None,
             results,
+            added: &[],
             picks: None,
             combined: None,
         }
@@ -115,7 +118,7 @@ impl<'a> Joined<'a> {
 
     /// Where what others may just have made begins, or is written.
     pub(super) fn late(&self) -> SmallVec<[u64; 8]> {
-        self.results.iter().copied().chain([self.x]).collect()
+        self.results.iter().chain(self.added).copied().chain([self.x]).collect()
     }
 
     /// Results of all products.
@@ -161,6 +164,8 @@ struct Key {
     lengths: [u32; MATRICES],
     after: Option<KeptAfter>,
     picks: bool,
+    /// Something is added to the results of each matrix.
+    added: bool,
     /// Picks that are added up.
     combined: u32,
     /// Codes of qmm_stream become numbers by a mask.
@@ -210,6 +215,7 @@ impl KernelKey for Key {
             None => "",
         };
         let after = self.after.as_ref().map_or(String::new(), |f| format!("_{}", f.program.name()));
+        let after = if self.added { "_biased" } else { &after };
         let end = format!("{format}_{}_{}{after}", self.dtype, self.matrices());
         match self.layout {
             Layout::Row(r) => format!("qmm_row_{before}{}x{}_{end}", r.parts, r.beside),
@@ -305,6 +311,7 @@ impl KernelKey for Key {
             (self.keep, "KEEP"),
             (pair, "PAIR"),
             (self.picks, "PICKS"),
+            (self.added, "BIASED"),
             (self.masks, "MASKED"),
             (wide, "ALIGNED"),
         ];
@@ -323,6 +330,11 @@ pub fn suits(stream: Stream, format: Format, dtype: Dtype, sizes: [i64; 3]) -> b
     let Ok(state) = StreamState::of(stream) else { return false };
     let known = |dtype, cols| fragment_probe::known(state.device, dtype, cols);
     joins_products(state.device.profile(), format, dtype, sizes, &known)
+}
+
+/// Whether kernels in PTX, where a device has them, know what follows products.
+pub fn follows(stream: Stream, dtype: Dtype, after: KeptAfter) -> bool {
+    StreamState::of(stream).is_ok_and(|s| !s.device.warpgroups() || super::stream::knows(dtype, Some(after)))
 }
 
 /// The same for a dense matrix with `n` rows.
@@ -377,7 +389,8 @@ fn normalised_apart(
     let rows = |ptr| view(ptr, &[j.m, j.k], &[j.k, 1]);
     // FITS: x is as large.
     let to = rows(enc.temp((j.m * j.k) as usize * j.dtype.size())?);
-    norm(enc, &rows(j.x), Some(&view(weights, &[j.k], &[1])), None, eps, false, &to)?;
+    let weight = view(weights, &[j.k], &[1]);
+    norm(enc, &rows(j.x), How { weight: Some(&weight), eps, ..How::default() }, &to)?;
     let mut all: SmallVec<[(u64, u64); 16]> = SmallVec::from_slice(reads);
     all.push(to.range());
     by_shaders(enc, &Joined { x: to.ptr, norm: None, ..*j }, &all, writes)
@@ -402,6 +415,7 @@ fn by_shaders(
         j.matrices.iter().for_each(|_| STATS.quantized(variant.number(), j.m, j.k / i64::from(format.group)));
     }
     if let Layout::Streamed(laid) = layout
+        && j.added.is_empty()
         && stream::run(enc, j, &laid, reads, writes)?
     {
         return Ok(());
@@ -428,6 +442,7 @@ fn record(
         lengths: j.lengths(),
         after: j.after,
         picks: j.picks.is_some(),
+        added: !j.added.is_empty(),
         combined: j.combined.map_or(0, |c| c.each as u32),
         masks: matches!(layout, Layout::Streamed(_)) && subnormal_probe::keeps(device),
     };
@@ -440,7 +455,12 @@ fn record(
     let mut push = Push::of(j);
     push.norm = j.combined.map_or(push.norm, |c| c.weights);
     push.rows = j.picks.map_or(j.m, |_| products) as u32;
+    // Rows that are stored have no such arrays.
     push.sums = j.kept.unwrap_or(0);
+    if !j.added.is_empty() {
+        let addresses: SmallVec<[u8; 24]> = j.added.iter().flat_map(|a| a.to_le_bytes()).collect();
+        push.sums = enc.params(&addresses)?;
+    }
     let units = j.units(layout.span(pair));
     let shared = match (layout, j.picks, j.format) {
         (Layout::Coop { .. }, Some(p), Some(format)) => {
@@ -502,6 +522,7 @@ mod tests {
             lengths,
             after: None,
             picks: false,
+            added: false,
             combined: 0,
             masks: matches!(layout, Layout::Streamed(_)) && dtype == Dtype::BF16,
         }

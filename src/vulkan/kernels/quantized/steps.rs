@@ -28,9 +28,13 @@ pub enum Function {
     Add,
     Subtract,
     Multiply,
+    Divide,
+    Maximum,
+    Minimum,
     Negative,
     Square,
     Sigmoid,
+    Tanh,
     Copy,
 }
 
@@ -49,26 +53,50 @@ impl Function {
             ("add", 2) => Function::Add,
             ("subtract", 2) => Function::Subtract,
             ("multiply", 2) => Function::Multiply,
+            ("divide", 2) => Function::Divide,
+            ("maximum", 2) => Function::Maximum,
+            ("minimum", 2) => Function::Minimum,
             ("negative", 1) => Function::Negative,
             ("square", 1) => Function::Square,
             ("sigmoid", 1) => Function::Sigmoid,
+            ("tanh", 1) => Function::Tanh,
             _ => return None,
         })
     }
 
-    /// Its lines, from registers of float32 to one; `free` are two more that may be written, and predicate p. The sigmoid is `h_sigmoid` of
-    /// shaders/lib/math_half.glsl.
+    /// Its lines, from registers of float32 to one; `free` are two more that may be written, and predicate p. Sigmoid and tanh are `h_sigmoid`
+    /// and `h_tanh` of shaders/lib/math_half.glsl.
     pub fn put(self, o: &mut String, to: &str, args: [&str; 2], free: [&str; 2]) {
+        // Of the tangent: what is near zero, and its coefficients there.
+        const BOUND: u32 = 0.3_f32.to_bits();
+        const MINUS_BOUND: u32 = (-0.3_f32).to_bits();
+        const NEAR_3: u32 = (-0.333_155_48_f32).to_bits();
+        const NEAR_5: u32 = 0.126_845_48_f32.to_bits();
+        const MINUS_2: u32 = (-2_f32).to_bits();
         const ONE: u32 = 1_f32.to_bits();
+        const TWO_LOG2_E: u32 = (2.0 * std::f32::consts::LOG2_E).to_bits();
         const MINUS_LOG2_E: u32 = std::f32::consts::LOG2_E.to_bits() | 1 << 31;
         let ([a, b], [e0, e1]) = (args, free);
         match self {
             Function::Add => put(o, format_args!("add.rn.f32 {to},{a},{b};")),
             Function::Subtract => put(o, format_args!("sub.rn.f32 {to},{a},{b};")),
             Function::Multiply => put(o, format_args!("mul.rn.f32 {to},{a},{b};")),
+            Function::Divide => put(o, format_args!("div.rn.f32 {to},{a},{b};")),
+            Function::Maximum => put(o, format_args!("max.NaN.f32 {to},{a},{b};")),
+            Function::Minimum => put(o, format_args!("min.NaN.f32 {to},{a},{b};")),
             Function::Negative => put(o, format_args!("neg.f32 {to},{a};")),
             Function::Square => put(o, format_args!("mul.rn.f32 {to},{a},{a};")),
             Function::Copy => put(o, format_args!("mov.f32 {to},{a};")),
+            Function::Tanh => put(
+                o,
+                format_args!(
+                    "mul.f32 {e0},{a},{a}; fma.rn.f32 {e1},{e0},0f{NEAR_5:08X},0f{NEAR_3:08X}; fma.rn.f32 {e1},{e1},{e0},0f{ONE:08X}; mul.f32 {e1},{e1},{a};
+abs.f32 {e0},{a}; mul.f32 {e0},{e0},0f{TWO_LOG2_E:08X}; ex2.approx.f32 {e0},{e0}; add.f32 {e0},{e0},0f{ONE:08X}; rcp.rn.f32 {e0},{e0}; fma.rn.f32 {e0},{e0},0f{MINUS_2:08X},0f{ONE:08X};
+setp.lt.f32 p,{a},0f00000000;
+@p neg.f32 {e0},{e0};
+setp.lt.f32 p,{a},0f{BOUND:08X}; setp.gt.and.f32 p,{a},0f{MINUS_BOUND:08X},p; selp.f32 {to},{e1},{e0},p;"
+                ),
+            ),
             Function::Sigmoid => put(
                 o,
                 format_args!(
@@ -156,7 +184,7 @@ pub fn follow(o: &mut String, dtype: Dtype, steps: &[Step], array: impl Fn(u32) 
 
 /// Takes two sums beside each other from shared memory, those of each side so many bytes behind `at`, follows steps on them and stores
 /// the result: arrays and results lie `m` bytes behind their first, these behind `da`.
-pub fn store_pair(o: &mut String, steps: &[Step], arrays: u32, sides: &[u32]) {
+pub fn store_pair(o: &mut String, dtype: Dtype, steps: &[Step], arrays: u32, sides: &[u32]) {
     for a in 0..arrays {
         put(
             o,
@@ -167,9 +195,12 @@ pub fn store_pair(o: &mut String, steps: &[Step], arrays: u32, sides: &[u32]) {
         );
     }
     for (side, at) in sides.iter().enumerate() {
-        put(o, format_args!("ld.shared.v2.f32 {{y0,y1}},[at+{at}]; cvt.rn.bf16x2.f32 h{side},y1,y0;"));
+        put(
+            o,
+            format_args!("ld.shared.v2.f32 {{y0,y1}},[at+{at}]; cvt.rn.{}x2.f32 h{side},y1,y0;", kind(dtype)),
+        );
     }
-    follow(o, Dtype::BF16, steps, |i| format!("ar{i}"));
+    follow(o, dtype, steps, |i| format!("ar{i}"));
     put(o, format_args!("add.u64 l,da,m; st.global.b32 [l],pk;"));
 }
 
@@ -179,5 +210,62 @@ pub fn lay_sums(o: &mut String, tiles: u32, column: u32) {
     for i in 0..4 * tiles {
         let of = i / 4 * 8 + i % 2;
         put(o, format_args!("st.shared.f32 [tmp+{}],tot{i};", 4 * (of * column + i / 2 % 2 * 8)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vulkan::kernels::matmul::warpgroup::text::head;
+    use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
+
+    /// Every function over pairs of numbers, among them those where tanh changes its way, infinities and what is no number.
+    #[test]
+    fn functions_compute_what_they_are_called() {
+        type Of = fn(f64, f64) -> f64;
+        let all: [(&str, usize, Of); 9] = [
+            ("add", 2, |a, b| a + b),
+            ("subtract", 2, |a, b| a - b),
+            ("multiply", 2, |a, b| a * b),
+            ("divide", 2, |a, b| a / b),
+            ("maximum", 2, |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.max(b) }),
+            ("minimum", 2, |a, b| if a.is_nan() || b.is_nan() { f64::NAN } else { a.min(b) }),
+            ("square", 1, |a, _| a * a),
+            ("sigmoid", 1, |a, _| 1.0 / (1.0 + (-a).exp())),
+            ("tanh", 1, |a, _| a.tanh()),
+        ];
+        let some = [0.0, 1e-8, -0.01, 0.29, 0.31, -0.2999, -1.0, 4.5, -30.0, 200.0, f32::INFINITY, f32::NAN];
+        let pairs: Vec<[f32; 2]> = some.iter().flat_map(|&a| [0.5, -3.0, f32::NAN].map(|b| [a, b])).collect();
+        for (name, args, of) in all {
+            let mut o = head("sm_90", 16, [64, 1]);
+            put(
+                &mut o,
+                format_args!(
+                    ".reg .pred p;
+.reg .b32 tid;
+.reg .f32 a,b,y,e0,e1;
+.reg .b64 d;
+mov.u32 tid,%tid.x; ld.param.u64 d,[args]; mad.wide.u32 d,tid,8,d; ld.global.v2.f32 {{a,b}},[d];"
+                ),
+            );
+            Function::of(name, args).unwrap().put(&mut o, "y", ["a", "b"], ["e0", "e1"]);
+            put(
+                &mut o,
+                format_args!(
+                    "ld.param.u64 d,[args+8]; mad.wide.u32 d,tid,4,d; st.global.f32 [d],y;\nret;\n}}"
+                ),
+            );
+            let mut m = Memory::default();
+            let padded = pairs.iter().copied().chain(std::iter::repeat_n([0.0; 2], 64 - pairs.len()));
+            let from = m.place(padded.flatten().flat_map(f32::to_le_bytes).collect());
+            let to = m.place(vec![0; 4 * 64]);
+            Reader::read(&o).run(&mut m, &[from, to].map(u64::to_le_bytes).concat(), 1);
+            for (got, [a, b]) in m.bytes(to).chunks(4).zip(&pairs) {
+                let got = f64::from(f32::from_le_bytes(got.try_into().unwrap()));
+                let want = of(f64::from(*a), f64::from(*b));
+                let near = (got - want).abs() <= 2e-5 * want.abs() + 1e-30;
+                assert!(near || got == want || got.is_nan() && want.is_nan(), "{name} {a} {b}: {got} {want}");
+            }
+        }
     }
 }

@@ -73,7 +73,7 @@ impl Quantised {
     pub fn of(dtype: Dtype, c: &mut Chance, m: &mut Memory, [rows, k, group]: [usize; 3]) -> Quantised {
         if group == 0 {
             let values = c.numbers(rows * k, 0.2, 0.0);
-            let parts = [m.place(bytes(&values)), 0, 0];
+            let parts = [m.place(elements(dtype, &values)), 0, 0];
             return Quantised { matrix: Matrix { rows: rows as i64, parts }, dtype, values };
         }
         let codes: Vec<u32> = (0..rows * k / 8).map(|_| c.word()).collect();
@@ -108,11 +108,16 @@ pub fn read(m: &Memory, at: u64) -> Vec<f64> {
 
 /// Those of a dtype.
 pub fn read_as(dtype: Dtype, m: &Memory, at: u64) -> Vec<f64> {
+    numbers(dtype, m.bytes(at))
+}
+
+/// Elements of 16 bits as numbers.
+pub fn numbers(dtype: Dtype, bytes: &[u8]) -> Vec<f64> {
     let element = |b: &[u8]| match u16::from_le_bytes([b[0], b[1]]) {
         bits if dtype == Dtype::F16 => f16::from_bits(bits).into(),
         bits => of_bf16(bits.into()).into(),
     };
-    m.bytes(at).chunks(2).map(element).collect()
+    bytes.chunks(2).map(element).collect()
 }
 
 /// A row that is normalised, with an epsilon of 1e-6.
@@ -128,11 +133,12 @@ pub fn normalised_as(dtype: Dtype, row: &[f64], weights: &[f64]) -> Vec<f64> {
 
 /// Within two roundings of the largest.
 pub fn same(what: &str, got: &[f64], want: &[f64]) {
-    near(what, got, want, 64.0);
+    same_as(Dtype::BF16, what, got, want);
 }
 
-/// Within such a part of the largest.
-fn near(what: &str, got: &[f64], want: &[f64], part: f64) {
+/// The same of elements of a dtype.
+pub fn same_as(dtype: Dtype, what: &str, got: &[f64], want: &[f64]) {
+    let part = if dtype == Dtype::F16 { 512.0 } else { 64.0 };
     let largest = want.iter().fold(0.0, |a: f64, x| a.max(x.abs()));
     for (i, (a, b)) in got.iter().zip(want).enumerate() {
         assert!(a == b || (a - b).abs() <= largest / part, "{what} {i}: {a}, not {b}");
@@ -151,12 +157,7 @@ pub struct FewRows {
 }
 
 impl FewRows {
-    /// Rows, their length, codes of a group or none, and rows of matrices.
-    pub fn new(seed: u64, sizes: [usize; 3], lengths: [u32; 3]) -> FewRows {
-        FewRows::of(Dtype::BF16, seed, sizes, lengths)
-    }
-
-    /// The same of a dtype.
+    /// Rows, their length, codes of a group or none, and rows of matrices, of a dtype.
     pub fn of(dtype: Dtype, seed: u64, [m, k, group]: [usize; 3], lengths: [u32; 3]) -> FewRows {
         let (mut chance, mut memory) = (Chance(seed), Memory::default());
         let there = || lengths.iter().filter(|&&n| n > 0);
@@ -184,9 +185,8 @@ impl FewRows {
 
     /// Holds the results against float64: one matrix' with what is added, two at once with a gated unit, or each by itself.
     pub fn compare(&self, after: bool) {
-        let part = if self.dtype == Dtype::F16 { 512.0 } else { 64.0 };
         let rounded = |v| rounded_as(self.dtype, v);
-        let same = |what: &str, got: &[f64], want: &[f64]| near(what, got, want, part);
+        let same = |what: &str, got: &[f64], want: &[f64]| same_as(self.dtype, what, got, want);
         let products =
             |q: &Quantised| -> Vec<f64> { self.rows.iter().flat_map(|row| q.times(row)).collect() };
         let got = |i: usize| read_as(self.dtype, &self.memory, self.push.parts[3][i]);
@@ -231,6 +231,14 @@ pub fn after(instrs: SmallVec<[Instr; 1]>, inputs: SmallVec<[Origin; 4]>) -> Kep
 pub fn gated() -> KeptAfter {
     let (a, b, r0, r1) = (Src::Input(0), Src::Input(1), Src::Reg(0), Src::Reg(1));
     let instrs = smallvec![instr("sigmoid", &[a]), instr("multiply", &[a, r0]), instr("multiply", &[r1, b]),];
+    after(instrs, smallvec![Origin::Product(0), Origin::Product(1)])
+}
+
+/// As many steps as texts of few rows know, the first of a product, the last one with another.
+pub fn long() -> KeptAfter {
+    let mut instrs: SmallVec<[Instr; 1]> = smallvec![instr("tanh", &[Src::Input(0)])];
+    (0..10).for_each(|i| instrs.push(instr("add", &[Src::Reg(i), Src::Input(0)])));
+    instrs.push(instr("multiply", &[Src::Reg(10), Src::Input(1)]));
     after(instrs, smallvec![Origin::Product(0), Origin::Product(1)])
 }
 

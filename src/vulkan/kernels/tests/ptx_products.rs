@@ -84,7 +84,7 @@ pub(super) enum Elements {
 impl Elements {
     pub(super) fn of(name: &str) -> Elements {
         match name {
-            _ if name.contains(".f16.f16.") => Elements::F16,
+            _ if name.contains(".f16.f16") => Elements::F16,
             _ if name.contains(".m16n8k4.") => Elements::Tf32,
             _ => Elements::Bf16,
         }
@@ -120,20 +120,20 @@ fn left(e: Elements, i: &Instruction, warp: &Warp, around: &Around) -> [[f64; 16
     a
 }
 
-/// The rows of a warp of wgmma.m64k16 of bfloat16 whose right side lies in shared memory without a swizzle: of each half of K eight columns'
+/// The rows of a warp of wgmma.m64k16 whose right side lies in shared memory without a swizzle: of each half of K eight columns'
 /// 16 bytes lie together.
 pub(super) fn of_warpgroup(i: &Instruction, warp: &mut Warp, around: &mut Around) {
-    let told = value(warp, i.from[4], 0, around);
+    let (e, told) = (Elements::of(&i.text), value(warp, i.from[4], 0, around));
     let field = |shift: u32| (told >> shift & 0x3fff) << 4;
     let [at, half, eight] = [0, 16, 32].map(field);
     let right = |k: u64, n: u64, around: &mut Around| {
         let place = at + k / 8 * half + n / 8 * eight + n % 8 * 16 + k % 8 * 2;
         let two = bytes(i, place, 2, around, Space::Shared);
-        f64::from(of_bf16(u16::from_le_bytes([two[0], two[1]]).into()))
+        e.number(u16::from_le_bytes([two[0], two[1]]).into())
     };
     let columns = i.to.len() as u64 * 2;
     let b: Vec<Vec<f64>> = (0..columns).map(|n| (0..16).map(|k| right(k, n, around)).collect()).collect();
-    let a = left(Elements::Bf16, i, warp, around);
+    let a = left(e, i, warp, around);
     for (k, &to) in i.to.iter().enumerate() {
         for lane in 0..LANES {
             let (row, col) = (lane / 4 + k % 4 / 2 * 8, k / 4 * 8 + lane % 4 * 2 + k % 2);

@@ -8,7 +8,7 @@ use crate::vulkan::tune::profile::Profile;
 
 pub static MATMUL_WIDE: KernelVariant = KernelVariant::new(
     "matmul_wide",
-    "matmul_held, for 2 to 32 rows by matrices of bfloat16 on GPUs that take PTX",
+    "matmul_held, for 2 to 32 rows by matrices of 16-bit elements on GPUs that take PTX",
 );
 
 /// Rows of x; the kernel has the sums of 8, 16 or 32.
@@ -97,7 +97,10 @@ impl Form {
 /// The layout for `m` rows of length `k` times matrices that have `n` rows together.
 pub(in crate::vulkan) fn layout(p: &Profile, dtype: Dtype, [m, k, n]: [i64; 3]) -> Option<Form> {
     let fits = k % i64::from(SPAN) == 0 && (LEAST..REACH).contains(&(n * k)) && m * n < REACH;
-    let few = p.features.ptx && dtype == Dtype::BF16 && ROWS.contains(&m) && !MATMUL_WIDE.disabled();
+    let few = p.features.ptx
+        && matches!(dtype, Dtype::F16 | Dtype::BF16)
+        && ROWS.contains(&m)
+        && !MATMUL_WIDE.disabled();
     if !few || !fits {
         return None;
     }

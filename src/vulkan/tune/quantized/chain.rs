@@ -12,7 +12,7 @@ pub static QMM_CHAIN: KernelVariant =
 
 pub static GEMV_CHAIN: KernelVariant = KernelVariant::new(
     "gemv_chain",
-    "a kernel for each product of one row with a matrix of bfloat16 and what is around it, on GPUs that take PTX",
+    "a kernel for each product of one row with a matrix of 16-bit elements and what is around it, on GPUs that take PTX",
 );
 
 /// Threads of a workgroup, of which each multiprocessor has one, and warps.
@@ -94,7 +94,7 @@ pub(crate) fn leads(p: &Profile, format: Option<Format>, dtype: Dtype, [k, n]: [
 fn rows(p: &Profile, dtype: Dtype, [k, norm]: [i64; 2]) -> bool {
     let f = &p.features;
     let longest = i64::from(if norm > 0 { NORMED } else { LONGEST });
-    f.ptx && f.units > 0 && (LEAST..=longest).contains(&k) && dtype == Dtype::BF16
+    f.ptx && f.units > 0 && (LEAST..=longest).contains(&k) && matches!(dtype, Dtype::F16 | Dtype::BF16)
 }
 
 /// How so many tiles of `sides` matrices at once, of so many spans each, are shared by `workgroups`.

@@ -123,7 +123,7 @@ const HELD_WARPS: i64 = 16;
 /// See [`HELD_GROUPS`].
 const HELD_REGISTERS: u32 = 96;
 
-/// The same for `m` rows of length `k` by short matrices, so many units of `sides`, whose codes registers have; bfloat16.
+/// The same for `m` rows of length `k` by short matrices, so many units of `sides`, whose codes registers have.
 pub(in crate::vulkan) fn held(
     p: &Profile,
     dtype: Dtype,
@@ -131,7 +131,11 @@ pub(in crate::vulkan) fn held(
     [units, sides]: [u32; 2],
 ) -> Option<Form> {
     let all = k / i64::from(GROUP);
-    if all == 0 || k % i64::from(GROUP) != 0 || units == 0 || !HELD_ROWS.contains(&m) || dtype != Dtype::BF16
+    if all == 0
+        || k % i64::from(GROUP) != 0
+        || units == 0
+        || !HELD_ROWS.contains(&m)
+        || !matches!(dtype, Dtype::F16 | Dtype::BF16)
     {
         return None;
     }

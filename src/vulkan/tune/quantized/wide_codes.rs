@@ -69,7 +69,13 @@ pub(in crate::vulkan) fn splits(
     let fits = k > 0 && k % batch == 0 && (1..REACH).contains(&(n * k)) && m * n < REACH;
     let codes = format.affine() && format.bits == 4;
     let other = forced().is_some() || plain() || QMM_WIDE.disabled();
-    if !p.features.ptx || dtype != Dtype::BF16 || !ROWS.contains(&m) || !codes || !fits || other {
+    if !p.features.ptx
+        || !matches!(dtype, Dtype::F16 | Dtype::BF16)
+        || !ROWS.contains(&m)
+        || !codes
+        || !fits
+        || other
+    {
         return None;
     }
     let (blocks, all) = (ceil(n, BLOCK.into()), k / batch);
@@ -116,7 +122,8 @@ mod tests {
         ] {
             assert_eq!(shared(format, sizes), want, "{format:?} {sizes:?}");
         }
-        assert!(splits(&p, Dtype::F16, codes(64), [32, 4096, 24576]).is_none());
+        assert_eq!(splits(&p, Dtype::F16, codes(64), [32, 4096, 24576]), Some(1));
+        assert!(splits(&p, Dtype::F32, codes(64), [32, 4096, 24576]).is_none());
         let without = |p: &Profile| splits(p, Dtype::BF16, codes(64), [32, 4096, 24576]).is_none();
         assert!(devices::all().iter().all(without));
     }

@@ -46,7 +46,6 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/quantized/chain/mod.rs", "PRODUCTS", "STAGES and WORDS"),
     ("kernels/quantized/chain/mod.rs", "STAGES", "the layout of arguments"),
     ("kernels/quantized/chain/mod.rs", "WORDS", "the longest row"),
-    ("kernels/quantized/chain/text.rs", "DOWN", "the range that codes need"),
     ("kernels/quantized/chain/row.rs", "FEW", "the longest row"),
     ("kernels/quantized/chain/text.rs", "GROUPS", "the program is written for it"),
     ("kernels/quantized/chain/text.rs", "HIGH", "bits of codes"),

@@ -83,10 +83,10 @@ impl Program {
                 "{{
 .reg .pred p,q,mine,own;
 .reg .b32 chunk,all,head,at,tag,t0,t1,t2,value,one;
-.reg .b16 h0,hz;
+.reg .b16 h0;
 .reg .b64 d64,e64,word,most,more;
 .reg .f32 z,m,s,top,fin,sum,x,f;
-mov.u32 chunk,%ctaid.x; mov.u32 all,%nctaid.x; ld.param.u32 tag,[args+{tag}]; setp.lt.u32 mine,warp,{parts}; setp.eq.u32 own,warp,0; mov.b16 hz,0;
+mov.u32 chunk,%ctaid.x; mov.u32 all,%nctaid.x; ld.param.u32 tag,[args+{tag}]; setp.lt.u32 mine,warp,{parts}; setp.eq.u32 own,warp,0;
 bar.sync 0;
 JOINING:
 setp.ge.u32 p,chunk,{chunks};
@@ -148,12 +148,13 @@ bar.sync 0;
         put(
             o,
             format_args!(
-                "rcp.approx.f32 sum,sum; mul.f32 x,x,sum; cvt.rn.bf16.f32 h0,x; mad.lo.u32 at,head,{features},at; ld.param.u64 d64,[args+{dst}]; mad.wide.u32 d64,at,2,d64; st.global.b16 [d64],h0;
+                "rcp.approx.f32 sum,sum; mul.f32 x,x,sum; cvt.rn.{kind}.f32 h0,x; mad.lo.u32 at,head,{features},at; ld.param.u64 d64,[args+{dst}]; mad.wide.u32 d64,at,2,d64; st.global.b16 [d64],h0;
 cvt.u32.u16 t0,h0; shfl.sync.bfly.b32 t1,t0,1,31,-1; shl.b32 t1,t1,16; or.b32 t0,t0,t1; mov.b64 word,{{t0,tag}}; and.b32 t1,lane,1; setp.eq.u32 p,t1,0; ld.param.u64 d64,[args+{words}]; mad.wide.u32 d64,at,4,d64;
 @p st.relaxed.gpu.global.b64 [d64],word;",
                 features = self.features,
                 dst = self.arg(place!(dst)),
                 words = self.arg(place!(words)),
+                kind = self.kind(),
             ),
         );
     }

@@ -29,7 +29,7 @@ use crate::vulkan::{CommandEncoder, Features};
 impl KernelKey for Program {
     fn name(&self) -> String {
         let norm = if self.norm { "norm_" } else { "" };
-        format!("sdpa_{norm}rope_several_{}_of_{}_bfloat16", self.parts, self.features)
+        format!("sdpa_{norm}rope_several_{}_of_{}_{}", self.parts, self.features, self.dtype)
     }
 
     fn module(&self, _: &Features) -> Module {
@@ -41,7 +41,8 @@ type Ranges = SmallVec<[(u64, u64); 12]>;
 
 /// Whether the kernel knows what comes before the products.
 fn known(q: &DeviceView, dst: &DeviceView, newest: &Newest) -> bool {
-    let plain = !newest.form.traditional && q.dtype == Dtype::BF16 && dst.ptr.is_multiple_of(8);
+    let plain =
+        !newest.form.traditional && matches!(q.dtype, Dtype::F16 | Dtype::BF16) && dst.ptr.is_multiple_of(8);
     plain && newest.normed()
 }
 
@@ -54,6 +55,7 @@ fn program(
 ) -> Program {
     // FITS: counts of heads.
     Program {
+        dtype: q.dtype,
         features: s.features,
         group: (q.shape[1] / k.shape[1]) as u32,
         rows: s.rows,

@@ -2,7 +2,7 @@
 
 use super::args::place;
 use super::text::{LOG2E, NOTHING, Program};
-use crate::vulkan::kernels::matmul::warpgroup::text::put;
+use crate::vulkan::kernels::matmul::warpgroup::text::{element, put};
 
 impl Program {
     /// Stores the result; of parts the workgroup that comes last does.
@@ -19,10 +19,11 @@ impl Program {
         put(
             o,
             format_args!(
-                "cvt.rn.bf16x2.f32 t0,d1,d0; cvt.rn.bf16x2.f32 t1,d3,d2; ld.param.u64 d64,[args+{}]; mul.lo.u32 t2,line,{}; shl.b32 u,u,3; add.u32 t2,t2,u; cvt.u64.u32 e64,t2; add.u64 d64,d64,e64;
+                "cvt.rn.{kind}x2.f32 t0,d1,d0; cvt.rn.{kind}x2.f32 t1,d3,d2; ld.param.u64 d64,[args+{}]; mul.lo.u32 t2,line,{}; shl.b32 u,u,3; add.u32 t2,t2,u; cvt.u64.u32 e64,t2; add.u64 d64,d64,e64;
 @here st.global.v2.b32 [d64],{{t0,t1}};",
                 self.arg(place!(dst)),
-                self.bytes()
+                self.bytes(),
+                kind = self.kind(),
             ),
         );
     }
@@ -42,11 +43,13 @@ impl Program {
             put(
                 o,
                 format_args!(
-                    "ld.param.u32 t2,[args+{}]; mul.lo.u32 t0,{head},t2; ld.param.u64 d64,[args+{}]; mad.wide.s32 d64,t0,2,d64; ld.global.nc.b16 h0,[d64]; mov.b32 t0,{{hz,h0}}; mov.b32 f,t0; mul.f32 f,f,{LOG2E};",
+                    "ld.param.u32 t2,[args+{}]; mul.lo.u32 t0,{head},t2; ld.param.u64 d64,[args+{}]; mad.wide.s32 d64,t0,2,d64; ld.global.nc.b16 h0,[d64];",
                     self.arg(place!(sink_step)),
                     self.arg(place!(sinks)),
                 ),
             );
+            element(o, self.dtype, "f", "h0", "t0");
+            put(o, format_args!("mul.f32 f,f,{LOG2E};"));
         }
     }
 

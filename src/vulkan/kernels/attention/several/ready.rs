@@ -3,7 +3,6 @@
 
 use super::args::place;
 use super::text::Program;
-use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::warpgroup::text::{four, pair, put};
 use crate::vulkan::tune::attention::several::THREADS;
 
@@ -129,7 +128,7 @@ ANGLED:",
     fn normalise(self, o: &mut String) {
         put(o, format_args!("mov.f32 sum,zf; mov.f32 f,zf;"));
         for i in 0..4 {
-            pair(o, Dtype::BF16, ["z", "z2"], &format!("c{i}"), "t0");
+            pair(o, self.dtype, ["z", "z2"], &format!("c{i}"), "t0");
             put(o, format_args!("fma.rn.f32 sum,z,z,sum; fma.rn.f32 f,z2,z2,f;"));
         }
         put(o, format_args!("add.f32 sum,sum,f;"));
@@ -148,12 +147,13 @@ ANGLED:",
             ),
         );
         for i in 0..4 {
-            pair(o, Dtype::BF16, ["z", "z2"], &format!("c{i}"), "t0");
-            pair(o, Dtype::BF16, ["f0", "f1"], &format!("w{i}"), "t0");
+            pair(o, self.dtype, ["z", "z2"], &format!("c{i}"), "t0");
+            pair(o, self.dtype, ["f0", "f1"], &format!("w{i}"), "t0");
             put(
                 o,
                 format_args!(
-                    "mul.f32 z,z,root; mul.f32 z,z,f0; mul.f32 z2,z2,root; mul.f32 z2,z2,f1; cvt.rn.bf16x2.f32 t0,z2,z; selp.b32 c{i},c{i},t0,plain;"
+                    "mul.f32 z,z,root; mul.f32 z,z,f0; mul.f32 z2,z2,root; mul.f32 z2,z2,f1; cvt.rn.{}x2.f32 t0,z2,z; selp.b32 c{i},c{i},t0,plain;",
+                    self.kind()
                 ),
             );
         }
@@ -181,12 +181,13 @@ ANGLED:",
                     16 * i
                 ),
             );
-            pair(o, Dtype::BF16, ["z", "z2"], &format!("c{i}"), "t0");
-            pair(o, Dtype::BF16, ["f0", "f1"], &format!("y{i}"), "t0");
+            pair(o, self.dtype, ["z", "z2"], &format!("c{i}"), "t0");
+            pair(o, self.dtype, ["f0", "f1"], &format!("y{i}"), "t0");
             put(
                 o,
                 format_args!(
-                    "mul.f32 z,z,d0; fma.rn.f32 z,f0,d1,z; mul.f32 z2,z2,d2; fma.rn.f32 z2,f1,d3,z2; cvt.rn.bf16x2.f32 t0,z2,z; selp.b32 c{i},c{i},t0,plain;"
+                    "mul.f32 z,z,d0; fma.rn.f32 z,f0,d1,z; mul.f32 z2,z2,d2; fma.rn.f32 z2,f1,d3,z2; cvt.rn.{}x2.f32 t0,z2,z; selp.b32 c{i},c{i},t0,plain;",
+                    self.kind()
                 ),
             );
         }

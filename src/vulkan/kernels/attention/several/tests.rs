@@ -2,30 +2,24 @@
 
 use super::args::Args;
 use super::text::Program;
+use crate::core::Dtype;
 use crate::vulkan::kernels::attention::Mask;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
-use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader, bf16, of_bf16};
+use crate::vulkan::kernels::quantized::trial::{elements, numbers, rounded_as};
+use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 
-/// Numbers of bfloat16 between -1 and 1.
-struct Numbers(u64);
+/// Numbers between -1 and 1, as elements of a dtype.
+struct Numbers(u64, Dtype);
 
 impl Numbers {
-    fn next(&mut self) -> u64 {
+    fn next(&mut self) -> f64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        bf16((self.0 >> 40) as f32 / 8_388_608.0 - 1.0)
+        f64::from((self.0 >> 40) as u32) / 8_388_608.0 - 1.0
     }
 
     fn some(&mut self, n: usize) -> Vec<f64> {
-        (0..n).map(|_| of_bf16(self.next()).into()).collect()
+        rounded_as(self.1, (0..n).map(|_| self.next()).collect())
     }
-}
-
-fn bytes(x: &[f64]) -> Vec<u8> {
-    x.iter().flat_map(|&x| (bf16(x as f32) as u16).to_le_bytes()).collect()
-}
-
-fn rounded(x: f64) -> f64 {
-    of_bf16(bf16(x as f32)).into()
 }
 
 /// Sequences, heads of keys, keys, their part, and the newest one's place.
@@ -59,10 +53,17 @@ pub struct Case {
 
 impl Case {
     /// One sequence, whose heads are shared so by parts of the keys.
-    pub fn one(features: u32, [kv, group, parts]: [u32; 3], [n, place]: [usize; 2], masked: bool) -> Case {
+    pub fn one(
+        dtype: Dtype,
+        features: u32,
+        [kv, group, parts]: [u32; 3],
+        [n, place]: [usize; 2],
+        masked: bool,
+    ) -> Case {
         let mask = if masked { Mask::Add } else { Mask::None };
         let rows = group.min(4);
         let p = Program {
+            dtype,
             features,
             group,
             rows,
@@ -80,7 +81,7 @@ impl Case {
 
     fn new(p: Program, s: Sizes) -> Case {
         let (d, heads) = (p.features as usize, s.kv * p.group as usize);
-        let mut x = Numbers(7);
+        let mut x = Numbers(7, p.dtype);
         let mask = match p.mask {
             Mask::Bool => x.some(s.batch * s.n).iter().map(|x| f64::from(*x > -0.5)).collect(),
             _ => x.some(s.batch * s.n).iter().map(|x| if *x > 0.8 { -3.3e38 } else { *x }).collect(),
@@ -104,8 +105,8 @@ impl Case {
         let d = row.len();
         let squares: f64 = row.iter().map(|x| x * x).sum();
         let root = 1.0 / (squares / d as f64 + 1e-5).sqrt();
-        let norm = |(x, w): (&f64, &f64)| if self.p.norm { rounded(x * root * w) } else { *x };
-        let x: Vec<f64> = row.iter().zip(weights).map(norm).collect();
+        let norm = |(x, w): (&f64, &f64)| if self.p.norm { x * root * w } else { *x };
+        let x = rounded_as(self.p.dtype, row.iter().zip(weights).map(norm).collect());
         let half = d / 2;
         let turned = |i: usize| {
             let pair = i % half;
@@ -117,7 +118,7 @@ impl Case {
                 high * angle.cos() + low * angle.sin()
             }
         };
-        (0..d).map(|i| rounded(turned(i))).collect()
+        rounded_as(self.p.dtype, (0..d).map(turned).collect())
     }
 
     /// The newest key of a line, all of its keys and values, and the result of a head.
@@ -161,6 +162,7 @@ impl Case {
     pub fn place(&self, m: &mut Memory) -> Args {
         let (p, s) = (self.p, self.s);
         let (d, heads) = (p.features as usize, s.kv * p.group as usize);
+        let bytes = |x: &[f64]| elements(p.dtype, x);
         let angles: Vec<u8> = (0..d / 2).flat_map(|i| (frequency(i, d) as f32).to_le_bytes()).collect();
         let starts: Vec<u8> = STARTS.iter().flat_map(|x| x.to_le_bytes()).collect();
         let mask = match p.mask {
@@ -231,15 +233,11 @@ impl Case {
     pub fn compare(&self, m: &Memory, args: &Args) {
         let (p, s) = (self.p, self.s);
         let (d, heads) = (p.features as usize, s.kv * p.group as usize);
-        let stored = |at: u64, i: usize| -> Vec<f64> {
-            m.bytes(at)[2 * i * d..][..2 * d]
-                .chunks(2)
-                .map(|c| of_bf16(u16::from_le_bytes([c[0], c[1]]).into()).into())
-                .collect()
-        };
+        let stored = |at: u64, i: usize| -> Vec<f64> { numbers(p.dtype, &m.bytes(at)[2 * i * d..][..2 * d]) };
+        let part = if p.dtype == Dtype::F16 { 0.001 } else { 0.006 };
         let near = |got: &[f64], wanted: &[f64], what: &str| {
             for (i, (a, b)) in got.iter().zip(wanted).enumerate() {
-                assert!((a - b).abs() <= 0.006 * b.abs() + 2e-4, "{p:?} {what} {i}: {a} {b}");
+                assert!((a - b).abs() <= part * b.abs() + 2e-4, "{p:?} {what} {i}: {a} {b}");
             }
         };
         for (batch, head) in (0..s.batch).flat_map(|b| (0..heads).map(move |h| (b, h))) {
@@ -257,6 +255,7 @@ fn frequency(pair: usize, d: usize) -> f64 {
 }
 
 const PLAIN: Program = Program {
+    dtype: Dtype::BF16,
     features: 128,
     group: 4,
     rows: 4,
@@ -274,10 +273,14 @@ const PLAIN: Program = Program {
 fn texts_compute_what_attention_is() {
     let sizes = Sizes { batch: 3, kv: 2, n: 300, span: 304, place: 299 };
     Case::new(PLAIN, sizes).run();
+    let half = Program { dtype: Dtype::F16, ..PLAIN };
+    Case::new(half, sizes).run();
     // Parts, one of which has no keys; a place amid others; odd heads.
     let parts = Sizes { batch: 2, n: 97, span: 32, place: 40, ..sizes };
     let p = Program { parts: 4, group: 3, rows: 3, mask: Mask::Add, sinks: true, norm: false, ..PLAIN };
     Case::new(p, parts).run();
+    Case::new(Program { dtype: Dtype::F16, ..p }, parts).run();
+    Case::new(Program { parts: 4, mask: Mask::None, ..half }, parts).run();
     Case::new(Program { parts: 4, group: 1, rows: 1, mask: Mask::None, ..PLAIN }, parts).run();
 }
 

@@ -5,13 +5,15 @@
 use super::args::{Args, place};
 use crate::core::Dtype;
 use crate::vulkan::kernels::attention::Mask;
-use crate::vulkan::kernels::matmul::warpgroup::text::{four, head, pair, put};
+use crate::vulkan::kernels::matmul::warpgroup::text::{four, head, kind, pair, put};
 use crate::vulkan::kernels::progress;
 use crate::vulkan::tune::attention::several::{AHEAD, KEYS, THREADS, TOGETHER, WARPS};
 
-/// One kernel; elements are bfloat16.
+/// One kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Program {
+    /// bfloat16 or float16.
+    pub dtype: Dtype,
     /// Of a head: 64 or 128.
     pub features: u32,
     /// Heads that share a key head, those of a workgroup, and workgroups that share them.
@@ -44,6 +46,11 @@ const SCORES: [&str; 4] = ["s0", "s1", "s4", "s5"];
 const FAR: &str = "0fFF167699";
 
 impl Program {
+    /// How elements are called.
+    pub(super) fn kind(self) -> &'static str {
+        kind(self.dtype)
+    }
+
     /// Workgroups of a part of the keys.
     pub(super) fn lines(self) -> u32 {
         self.kv * self.tiles
@@ -132,7 +139,7 @@ impl Program {
                 ".reg .pred p,q,l0,l1,n0,n1,v<4>,live,mine,plain,upper,high,r0,r1,here,stored;
 .reg .b32 tid,lane,warp,g,t,part,tile,kv,batch,begin,end,key0,place,ks,vs,ms,own,own1,zero,t0,t1,t2,j,u;
 .reg .b32 x<{all}>,qq<{q}>,mk<4>,hi<2>,lo<2>,a<4>,c<4>,w<4>,y<4>,whose,at,newest,line;
-.reg .b16 h0,hz;
+.reg .b16 h0,h1;
 .reg .f32 s<16>,o<{out}>,m<2>,l0f,l1f,top,fin,f,f0,f1,scale,d<8>,b<32>,sum,root,z,z2,zf,angle;
 .reg .f64 wide0,wide1,wide2;
 .reg .b64 ka,ka8,va,va1,kb,vb,ma,mb,d64,e64;",
@@ -162,7 +169,7 @@ impl Program {
         put(
             o,
             format_args!(
-                "mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; shr.u32 g,lane,2; and.b32 t,lane,3; mov.u32 zero,0; mov.f32 zf,0f00000000; mov.b16 hz,0;
+                "mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; shr.u32 g,lane,2; and.b32 t,lane,3; mov.u32 zero,0; mov.f32 zf,0f00000000;
 {which}
 ld.param.u32 t0,[args+{span}]; ld.param.u32 t1,[args+{n}]; mul.lo.u32 begin,part,t0; add.u32 end,begin,t0; min.u32 end,end,t1; ld.param.u32 place,[args+{at}];
 mad.lo.u32 key0,warp,{KEYS},begin;
@@ -372,8 +379,9 @@ TILE:",
             put(
                 o,
                 format_args!(
-                    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{s}}},{{{x}}},{{qq{q},qq{}}},{{{from}}};",
-                    q + 1
+                    "mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {{{s}}},{{{x}}},{{qq{q},qq{}}},{{{from}}};",
+                    q + 1,
+                    kind = self.kind(),
                 ),
             );
         }
@@ -404,6 +412,11 @@ TILE:",
                 Mask::Bool => {
                     put(o, format_args!("setp.ne.u32 q,mk{i},0; selp.f32 {s},{s},{LOWEST},q;"));
                 }
+                // Masks of float16 end where scores do not.
+                _ if self.dtype == Dtype::F16 => put(
+                    o,
+                    format_args!("cvt.u16.u32 h0,mk{i}; cvt.f32.f16 z,h0; fma.rn.f32 {s},z,{LOG2E},{s};"),
+                ),
                 _ => put(
                     o,
                     format_args!(
@@ -442,13 +455,14 @@ TILE:",
         // Weights as two elements each, so that nothing of them is lost that counts; keys and heads are exchanged.
         for i in 0..2 {
             let [s0, s1] = [SCORES[2 * i], SCORES[2 * i + 1]];
-            put(o, format_args!("cvt.rn.bf16x2.f32 hi{i},{s1},{s0};"));
-            pair(o, Dtype::BF16, ["z", "z2"], &format!("hi{i}"), "t0");
+            put(o, format_args!("cvt.rn.{}x2.f32 hi{i},{s1},{s0};", self.kind()));
+            pair(o, self.dtype, ["z", "z2"], &format!("hi{i}"), "t0");
             put(
                 o,
                 format_args!(
-                    "sub.f32 z,{s0},z; sub.f32 z2,{s1},z2; cvt.rn.bf16x2.f32 lo{i},z2,z;
-movmatrix.sync.aligned.m8n8.trans.b16 hi{i},hi{i}; movmatrix.sync.aligned.m8n8.trans.b16 lo{i},lo{i};"
+                    "sub.f32 z,{s0},z; sub.f32 z2,{s1},z2; cvt.rn.{}x2.f32 lo{i},z2,z;
+movmatrix.sync.aligned.m8n8.trans.b16 hi{i},hi{i}; movmatrix.sync.aligned.m8n8.trans.b16 lo{i},lo{i};",
+                    self.kind()
                 ),
             );
         }
@@ -486,7 +500,8 @@ movmatrix.sync.aligned.m8n8.trans.b16 hi{i},hi{i}; movmatrix.sync.aligned.m8n8.t
                 put(
                     o,
                     format_args!(
-                        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{out}}},{{a0,a1,a2,a3}},{{{part}0,{part}1}},{{{out}}};"
+                        "mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {{{out}}},{{a0,a1,a2,a3}},{{{part}0,{part}1}},{{{out}}};",
+                        kind = self.kind(),
                     ),
                 );
             }

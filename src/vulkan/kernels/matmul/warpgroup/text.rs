@@ -48,6 +48,16 @@ pub(in crate::vulkan) fn kind(dtype: Dtype) -> &'static str {
     if dtype == Dtype::BF16 { "bf16" } else { "f16" }
 }
 
+/// The element of 16 bits in register `from` as float32; register `free` of 32 is written for bfloat16.
+pub(in crate::vulkan) fn element(o: &mut String, dtype: Dtype, to: &str, from: &str, free: &str) {
+    match dtype {
+        Dtype::BF16 => {
+            put(o, format_args!("cvt.u32.u16 {free},{from}; shl.b32 {free},{free},16; mov.b32 {to},{free};"))
+        }
+        _ => put(o, format_args!("cvt.f32.f16 {to},{from};")),
+    }
+}
+
 /// The pair of elements in register `from` as float32; register `free` is written for bfloat16, h0 and h1 for float16.
 pub(in crate::vulkan) fn pair(o: &mut String, dtype: Dtype, to: [&str; 2], from: &str, free: &str) {
     pair_by(o, dtype, to, from, free, ["h0", "h1"]);

@@ -3,7 +3,6 @@
 
 use super::text::Chain;
 use super::{Stage, place};
-use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
 use crate::vulkan::kernels::quantized::stream::{rounded, widen};
 use crate::vulkan::tune::quantized::chain::TILE;
@@ -28,9 +27,16 @@ impl Chain {
         );
     }
 
-    /// Asks for the elements of arrays that follow it; of those that an earlier stage made the words with their tags.
+    /// Asks for the elements of arrays that follow it; of those that an earlier stage made the words with their tags. What is added to each
+    /// matrix' results takes the place of the first.
     pub(super) fn arrays(self, o: &mut String) {
-        put(o, format_args!("shr.u32 t1,flags,8; and.b32 t1,t1,3; mov.b16 r0,0; mov.b16 r1,0;"));
+        put(
+            o,
+            format_args!(
+                "shr.u32 t1,flags,8; and.b32 t1,t1,3; mov.b16 r0,0; mov.b16 r1,0; ld.param.u64 d,[sm+{}]; setp.ne.u64 p,d,0; and.pred p,p,mine; mad.wide.u32 d,res,2,d;\n@p ld.global.nc.b16 r0,[d];",
+                place!(added)
+            ),
+        );
         for k in 0..2 {
             put(
                 o,
@@ -91,29 +97,36 @@ ld.shared.f32 v0,[t1]; add.f32 y0,y0,v0; add.u32 t3,t3,-1; setp.ne.u32 q,t3,0; a
             ),
         );
         for k in 0..2 {
-            widen(Dtype::BF16, o, &format!("a{k}"), &format!("r{k}"));
+            widen(self.dtype, o, &format!("a{k}"), &format!("r{k}"));
         }
-        ["y0", "y1"].iter().for_each(|y| rounded(Dtype::BF16, o, y));
+        ["y0", "y1"].iter().for_each(|y| rounded(self.dtype, o, y));
         for (i, steps) in after.iter().enumerate() {
             put(o, format_args!("setp.ne.u32 p,t3,{};\n@p bra AFTER{i};\n{{", i + 1));
             o.push_str(steps);
             put(o, format_args!("bra STORED;\n}}\nAFTER{i}:"));
         }
+        let mut add = String::new();
+        rounded(self.dtype, &mut add, "y0");
+        widen(self.dtype, &mut add, "a0", "r0");
+        put(&mut add, format_args!("add.rn.f32 y0,y0,a0;"));
         put(
             o,
             format_args!(
                 "STORE:
-shr.u32 t0,mm,30; shl.b32 t0,t0,3; cvt.u64.u32 wide,t0; add.u64 wide,wide,sa; ld.param.u64 d,[wide+{}];
-STORED:
-mad.wide.u32 d,res,2,d; cvt.rn.bf16.f32 h0,y0; st.global.b16 [d],h0;
+shr.u32 t0,mm,30; shl.b32 t0,t0,3; cvt.u64.u32 wide,t0; add.u64 wide,wide,sa; ld.param.u64 d,[wide+{}]; ld.param.u64 o0,[wide+{}]; setp.eq.u64 p,o0,0;
+@p bra STORED;
+{add}STORED:
+mad.wide.u32 d,res,2,d; cvt.rn.{kind}.f32 h0,y0; st.global.b16 [d],h0;
 ld.param.u64 d,[sa+{}]; ld.param.u32 tag,[sa+{}]; setp.eq.u32 p,tag,0;
 @p bra FINISHED;
 cvt.u32.u16 t0,h0; activemask.b32 t3; shfl.sync.bfly.b32 t1,t0,1,31,t3; shl.b32 t1,t1,16; or.b32 t0,t0,t1; mov.b64 o0,{{t0,tag}}; shl.b32 t1,res,2; cvt.u64.u32 wide,t1; add.u64 d,d,wide; and.b32 t1,tid,1; setp.eq.u32 p,t1,0;
 @p st.relaxed.gpu.global.b64 [d],o0;
 FINISHED:",
                 place!(results),
+                place!(added),
                 place!(words),
-                place!(tag)
+                place!(tag),
+                kind = self.kind()
             ),
         );
     }
@@ -146,11 +159,11 @@ ld.global.b32 x0,[o4]; shr.u32 t0,t2,{group}; shl.b32 t0,t0,1; cvt.u64.u32 wide,
         );
         for (to, from) in [("v2", "o8"), ("v3", "o9")] {
             put(o, format_args!("ld.global.b16 h0,[{from}];"));
-            widen(Dtype::BF16, o, to, "h0");
+            widen(self.dtype, o, to, "h0");
         }
         for i in 0..4 {
             put(o, format_args!("ld.global.cg.b32 x1,[d]; add.u64 d,d,o7;"));
-            pair(o, Dtype::BF16, ["v0", "v1"], "x1", "t0");
+            pair(o, self.dtype, ["v0", "v1"], "x1", "t0");
             for (e, x) in [(2 * i, "v0"), (2 * i + 1, "v1")] {
                 put(
                     o,

@@ -56,7 +56,7 @@ pub fn attention(
     let words = words(enc)?;
     writes.push((words.0, (PRODUCTS + BYTES) as u64));
     let program = placed(program, &mut args, words);
-    let mut chain = Chained::new(NONE, enc.device().profile().features.units, words);
+    let mut chain = Chained::new(NONE, dst.dtype, enc.device().profile().features.units, words);
     chain.front = Some(Front { program, args, made: dst.range(), words: (args.words, args.tag) });
     // Products may write over what it reads: each has all of the row before it writes, and that comes when all parts have read theirs.
     chain.writes.extend_from_slice(&writes);

@@ -1,4 +1,4 @@
-//! Products of one row by matrices of four-bit codes, or of bfloat16, that follow each other, with what comes before and behind each, as one kernel in
+//! Products of one row by matrices of four-bit codes, or of 16-bit elements, that follow each other, with what comes before and behind each, as one kernel in
 //! PTX: host side of `text`. What one product makes the next one takes as words, two elements and a tag each, for which it waits by
 //! itself, so that there is no barrier between. Called by `qmm_joined`, which holds a product back until it is known what follows
 //! (MLX_VK_DISABLE=qmm_chain,gemv_chain: a kernel each).
@@ -62,6 +62,8 @@ struct Stage {
     biases: [u64; MATRICES],
     /// Of each matrix; or the only result, and what is read after it.
     results: [u64; MATRICES],
+    /// What is added to the results of each matrix; 0 where nothing is.
+    added: [u64; MATRICES],
     /// Where the results are stored as words, too.
     words: u64,
     /// The first tile of each matrix.
@@ -87,7 +89,7 @@ struct Args {
     stage: [Stage; STAGES],
 }
 
-const _: () = assert!(size_of::<Stage>() == (4 + 4 * MATRICES) * 8 + 12 * 4);
+const _: () = assert!(size_of::<Stage>() == (4 + 5 * MATRICES) * 8 + 12 * 4);
 const _: () = assert!(size_of::<Args>() == 8 + STAGES * size_of::<Stage>());
 
 // SAFETY: repr(C) of fields of 8 bytes and an even number of 4, without padding.
@@ -126,13 +128,15 @@ impl KernelKey for Key {
             VALUES => "gemv_chain".to_string(),
             group => format!("qmm_chain_q4g{group}"),
         };
+        // What all names said before there was another dtype.
+        let kind = if self.chain.half() { kind + "_float16" } else { kind };
         let kind = self.chain.front.map_or(String::new(), |f| f.name() + "_") + &kind;
         kind + &afters.collect::<String>()
     }
 
     fn module(&self, _: &Features) -> Module {
         // INVARIANT: `stage` asks `knows`.
-        let steps = |a: &KeptAfter| stream::steps(Dtype::BF16, a).unwrap_or_default();
+        let steps = |a: &KeptAfter| stream::steps(self.chain.dtype, a).unwrap_or_default();
         let afters: Vec<String> = self.afters.iter().map(steps).collect();
         Module {
             source: Source::Ptx { text: self.chain.text(&afters), threads: THREADS },
@@ -157,6 +161,7 @@ struct Chained {
     /// The attention before them.
     front: Option<Front>,
     group: u32,
+    dtype: Dtype,
     workgroups: u32,
     /// Memory for words, and the tag of the first product's.
     words: (u64, u32),
@@ -167,13 +172,14 @@ struct Chained {
 }
 
 impl Chained {
-    fn new(group: u32, workgroups: u32, words: (u64, u32)) -> Chained {
+    fn new(group: u32, dtype: Dtype, workgroups: u32, words: (u64, u32)) -> Chained {
         Chained {
             stages: SmallVec::new(),
             made: SmallVec::new(),
             afters: SmallVec::new(),
             front: None,
             group,
+            dtype,
             workgroups,
             words,
             reads: SmallVec::new(),
@@ -186,8 +192,8 @@ impl Chained {
     fn program(&self) -> (Key, Args) {
         let ragged = self.stages.iter().any(|s| s.k % span(self.group) != 0);
         let front = self.front.as_ref().map(|f| f.program);
-        let key =
-            Key { chain: text::Chain { group: self.group, ragged, front }, afters: self.afters.clone() };
+        let chain = text::Chain { group: self.group, dtype: self.dtype, ragged, front };
+        let key = Key { chain, afters: self.afters.clone() };
         let mut args = Args { stages: self.stages.len() as u64, ..Args::default() };
         args.stage[..self.stages.len()].copy_from_slice(&self.stages);
         (key, args)
@@ -318,6 +324,7 @@ fn stage(j: &Joined, group: u32, workgroups: u32) -> Option<Stage> {
     let c = cut(all / sides, sides, spans, workgroups, slots(group))?;
     (s.each, s.more) = (c.each, c.more);
     s.results[..j.results.len()].copy_from_slice(j.results);
+    s.added[..j.added.len()].copy_from_slice(j.added);
     Some(s)
 }
 
@@ -342,7 +349,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     let Some(group) = group else { return Ok(false) };
     let Some(stage) = stage(j, group, p.features.units) else { return Ok(false) };
     enc.describe(2.0 * j.rows() as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
-    let alike = |c: &Chained| c.group == group || c.stages.is_empty();
+    let alike = |c: &Chained| c.dtype == j.dtype && (c.group == group || c.stages.is_empty());
     let fits = |c: &Chained| alike(c) && c.fits(j, reads, writes);
     let add = |c: &mut Chained| {
         c.group = group;
@@ -354,7 +361,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     let words = words(enc)?;
     let mut writes: SmallVec<[Range; 8]> = SmallVec::from_slice(writes);
     writes.push((words.0, PRODUCTS as u64));
-    let mut chain = Chained::new(group, p.features.units, words);
+    let mut chain = Chained::new(group, j.dtype, p.features.units, words);
     chain.push(j, stage, reads, &writes);
     enc.hold(Box::new(chain), reads, &writes)?;
     Ok(true)

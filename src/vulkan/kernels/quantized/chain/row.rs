@@ -3,7 +3,6 @@
 use super::Stage;
 use super::place;
 use super::text::Chain;
-use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
 use crate::vulkan::tune::quantized::chain::{NORMED, PIECES, THREADS, WARPS};
 
@@ -57,15 +56,16 @@ impl Chain {
 @!p bra STAGED;
 mov.f32 v2,0f00000000;
 prmt.b32 fa0,x{a},x{c},0x5410; prmt.b32 fa1,x{a},x{c},0x7632; prmt.b32 fa2,x{b},x{e},0x5410; prmt.b32 fa3,x{b},x{e},0x7632;
-mul.rn.bf16x2 fa0,fa0,up0; mul.rn.bf16x2 fa1,fa1,up1; mul.rn.bf16x2 fa2,fa2,up0; mul.rn.bf16x2 fa3,fa3,up1;
+{up}
 add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t1;
 @q st.shared.v4.b32 [t0],{{fa0,fa1,fa2,fa3}};",
                 at = if self.words() == 2 { "and.b32 t0,t3,-64; bfe.u32 t1,t3,1,5; or.b32 t0,t0,t1; and.b32 t1,t3,1; shl.b32 t1,t1,5; or.b32 t0,t0,t1; shl.b32 t0,t0,4;" } else { "shl.b32 t0,t3,4;" },
                 from = THREADS * i,
+                up = if self.half() { "" } else { "mul.rn.bf16x2 fa0,fa0,up0; mul.rn.bf16x2 fa1,fa1,up1; mul.rn.bf16x2 fa2,fa2,up0; mul.rn.bf16x2 fa3,fa3,up1;" },
             ),
         );
         for r in [a, b, c, e] {
-            pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{r}"), "t0");
+            pair(o, self.dtype, ["v0", "v1"], &format!("x{r}"), "t0");
             put(o, format_args!("add.f32 v0,v0,v1; add.f32 v2,v2,v0;"));
         }
         let mut lane = 1;
@@ -137,7 +137,7 @@ add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t
         for i in 0..FEW {
             put(o, format_args!("setp.gt.u32 p,at,{};\n@!p bra SQUARED;", THREADS * i));
             for r in 4 * i..4 * i + 4 {
-                pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{r}"), "t0");
+                pair(o, self.dtype, ["v0", "v1"], &format!("x{r}"), "t0");
                 put(o, format_args!("fma.rn.f32 v2,v0,v0,v2; fma.rn.f32 v3,v1,v1,v3;"));
             }
         }
@@ -175,12 +175,13 @@ and.b32 t0,flags,2; setp.ne.and.u32 keeps,t0,0,first; ld.param.u64 d,[sa+{}];",
         for i in 0..FEW {
             put(o, format_args!("setp.gt.u32 p,at,{};\n@!p bra KEPT;", THREADS * i));
             for r in 4 * i..4 * i + 4 {
-                pair(o, Dtype::BF16, ["v0", "v1"], &format!("x{r}"), "t0");
-                pair(o, Dtype::BF16, ["v2", "v3"], &format!("w{r}"), "t0");
+                pair(o, self.dtype, ["v0", "v1"], &format!("x{r}"), "t0");
+                pair(o, self.dtype, ["v2", "v3"], &format!("w{r}"), "t0");
                 put(
                     o,
                     format_args!(
-                        "mul.f32 v0,v0,root; mul.f32 v0,v0,v2; mul.f32 v1,v1,root; mul.f32 v1,v1,v3; cvt.rn.bf16x2.f32 t1,v1,v0; selp.b32 x{r},t1,zero,l{i};"
+                        "mul.f32 v0,v0,root; mul.f32 v0,v0,v2; mul.f32 v1,v1,root; mul.f32 v1,v1,v3; cvt.rn.{}x2.f32 t1,v1,v0; selp.b32 x{r},t1,zero,l{i};",
+                        self.kind()
                     ),
                 );
             }

@@ -3,7 +3,7 @@ use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::kernels::attention::several::tests::Case;
 use crate::vulkan::kernels::quantized::qmm_joined::Matrix;
 use crate::vulkan::kernels::quantized::trial::{
-    Chance, Quantised, added, bytes, normalised, read, rounded, same, shared,
+    Chance, Quantised, added, elements, normalised_as, on, read_as, rounded_as, same_as, shared,
 };
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use smallvec::smallvec;
@@ -20,7 +20,7 @@ fn product<'a>(x: u64, matrices: &'a [Matrix], results: &'a [u64]) -> Joined<'a>
 
 /// A chain of one product of the row at 0x1000, stored at 0x2000.
 fn begun(matrices: &[Matrix]) -> Chained {
-    let mut chain = Chained::new(64, 132, (0x10_0000, 7));
+    let mut chain = Chained::new(64, Dtype::BF16, 132, (0x10_0000, 7));
     let j = product(0x1000, matrices, &[0x2000]);
     let stage = Stage { x: 0x1000, results: [0x2000, 0, 0], ..Stage::default() };
     chain.push(&j, stage, &[(0x1000, BYTES)], &[(0x2000, BYTES)]);
@@ -79,9 +79,11 @@ fn an_array_from_elsewhere_is_read_as_it_is() {
 /// Every branch has its one label, for each group and for rows that end inside a batch.
 #[test]
 fn texts_are_whole() {
-    for group in [VALUES, 32, 64, 128] {
+    let kinds = [Dtype::BF16, Dtype::F16];
+    for (group, dtype) in [VALUES, 32, 64, 128].into_iter().flat_map(|g| kinds.map(|d| (g, d))) {
         for ragged in [false, true] {
-            let key = Key { chain: text::Chain { group, ragged, front: None }, afters: smallvec![added()] };
+            let chain = text::Chain { group, dtype, ragged, front: None };
+            let key = Key { chain, afters: smallvec![on(dtype, added())] };
             let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
             let words: Vec<&str> = text.split_whitespace().collect();
             for pair in words.windows(2).filter(|w| w[0] == "bra") {
@@ -115,49 +117,70 @@ fn follow(chain: &mut Chained, j: &Joined) {
 /// for each other, rows that end inside a span and batch, more spans than one, more workgroups than tiles.
 #[test]
 fn chains_compute_what_their_products_do() {
-    for (group, [hidden, q, kv, inner], workgroups, scale) in [
-        (64, [192, 128, 64, 256], 3, 1.0),
-        (64, [256, 2112, 64, 320], 8, 1.0),
-        (64, [2112, 64, 4, 128], 24, 1.0),
-        (128, [256, 2176, 12, 384], 7, 1.0),
-        (32, [352, 1056, 32, 96], 5, 1.0),
-        (0, [192, 520, 64, 256], 3, 1.0),
-        (0, [520, 2112, 12, 1032], 9, 1.0),
+    for (dtype, group, [hidden, q, kv, inner], workgroups, scale) in [
+        (Dtype::BF16, 64, [192, 128, 64, 256], 3, 1.0),
+        (Dtype::BF16, 64, [256, 2112, 64, 320], 8, 1.0),
+        (Dtype::BF16, 64, [2112, 64, 4, 128], 24, 1.0),
+        (Dtype::BF16, 128, [256, 2176, 12, 384], 7, 1.0),
+        (Dtype::BF16, 32, [352, 1056, 32, 96], 5, 1.0),
+        (Dtype::BF16, 0, [192, 520, 64, 256], 3, 1.0),
+        (Dtype::BF16, 0, [520, 2112, 12, 1032], 9, 1.0),
         // Beyond what x may be on matrix units.
-        (64, [192, 128, 64, 256], 3, 1e12),
+        (Dtype::BF16, 64, [192, 128, 64, 256], 3, 1e12),
+        (Dtype::F16, 64, [192, 128, 64, 256], 3, 1.0),
+        (Dtype::F16, 64, [256, 2112, 64, 320], 8, 1.0),
+        (Dtype::F16, 128, [256, 2176, 12, 384], 7, 1.0),
+        (Dtype::F16, 32, [352, 1056, 32, 96], 5, 1.0),
+        (Dtype::F16, 0, [192, 520, 64, 256], 3, 1.0),
+        (Dtype::F16, 0, [520, 2112, 12, 1032], 9, 1.0),
+        // Results up to some 5,000, and results that are mostly multiples of the smallest number.
+        (Dtype::F16, 64, [192, 128, 64, 256], 3, 3000.0),
+        (Dtype::F16, 64, [192, 128, 64, 256], 3, 1e-6),
     ] {
         let (mut c, mut m) = (Chance(5), Memory::default());
-        let mut matrix = |m: &mut Memory, rows, k| Quantised::new(&mut c, m, [rows, k, group as usize]);
+        let mut matrix = |m: &mut Memory, rows, k| Quantised::of(dtype, &mut c, m, [rows, k, group as usize]);
         let (o, up) = (matrix(&mut m, hidden, q), matrix(&mut m, inner, hidden));
         let three = [q, kv, kv].map(|n| matrix(&mut m, n, inner));
-        let [x, res, w] =
-            [(q, scale, 0.0), (hidden, 1.0, 0.0), (hidden, 0.1, 1.0)].map(|(n, s, mid)| c.numbers(n, s, mid));
-        let [px, pres, pw] = [&x, &res, &w].map(|v| m.place(bytes(v)));
+        let [x, res, w] = [(q, scale, 0.0), (hidden, f64::min(scale, 1.0), 0.0), (hidden, 0.1, 1.0)]
+            .map(|(n, s, mid)| rounded_as(dtype, c.numbers(n, s, mid)));
+        let [px, pres, pw] = [&x, &res, &w].map(|v| m.place(elements(dtype, v)));
+        let read = |m: &Memory, at| read_as(dtype, m, at);
+        let same = |what: &str, got: &[f64], want: &[f64]| same_as(dtype, what, got, want);
+        let (rounded, normalised) =
+            (|v| rounded_as(dtype, v), |x: &[f64], w: &[f64]| normalised_as(dtype, x, w));
+        let plain = |x, k, m, r| Joined { dtype, ..plain(x, k, m, r) };
         let empty = |m: &mut Memory, n: usize| m.place(vec![0; 2 * n]);
         let (after, row, kept) = (empty(&mut m, hidden), empty(&mut m, inner), empty(&mut m, hidden));
         let results = [q, kv, kv].map(|n| empty(&mut m, n));
+        // Every other chain ends in products with biases.
+        let biases = [q, kv, kv].map(|n| rounded_as(dtype, c.numbers(n, 1.0, 0.0)));
+        let places = biases.each_ref().map(|b| m.place(elements(dtype, b)));
+        let biased = hidden % 3 == 0;
         let words = (m.place(vec![0; PRODUCTS + front::BYTES]), 3);
-        let mut chain = Chained::new(group as u32, workgroups, words);
+        let mut chain = Chained::new(group as u32, dtype, workgroups, words);
         let format = (group > 0).then(|| Format::new("test", Mode::Affine, group, 4).unwrap());
         let one = |q: &Quantised| Matrix { rows: q.matrix.rows, parts: q.matrix.parts };
         let (m1, m2, m3) = ([one(&o)], [one(&up)], three.each_ref().map(one));
         let first = [after, pres];
-        follow(&mut chain, &Joined { format, after: Some(added()), ..plain(px, q, &m1, &first) });
+        follow(&mut chain, &Joined { format, after: Some(on(dtype, added())), ..plain(px, q, &m1, &first) });
         let norm = Some((pw, 1e-6));
         let second = [row];
         follow(&mut chain, &Joined { format, norm, kept: Some(kept), ..plain(after, hidden, &m2, &second) });
-        follow(&mut chain, &Joined { format, ..plain(row, inner, &m3, &results) });
+        let added = if biased { &places[..] } else { &[] };
+        follow(&mut chain, &Joined { format, added, ..plain(row, inner, &m3, &results) });
         let (key, args) = chain.program();
         let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
         Reader::read(&text).run(&mut m, args.bytes(), workgroups as usize);
         let sum = o.times(&x).iter().zip(&res).map(|(a, b)| a + b).collect();
         same("a residual", &read(&m, after), &rounded(sum));
-        if scale == 1.0 {
+        if scale <= 3000.0 {
             same("a normalised row", &read(&m, kept), &normalised(&read(&m, after), &w));
         }
         same("a product of it", &read(&m, row), &up.times(&read(&m, kept)));
-        for (matrix, at) in three.iter().zip(results) {
-            same("several", &read(&m, at), &matrix.times(&read(&m, row)));
+        for ((matrix, at), bias) in three.iter().zip(results).zip(&biases) {
+            let product = matrix.times(&read(&m, row));
+            let sum = product.iter().zip(bias).map(|(p, b)| p + b).collect();
+            same("several", &read(&m, at), &if biased { rounded(sum) } else { product });
         }
     }
 }
@@ -165,21 +188,23 @@ fn chains_compute_what_their_products_do() {
 /// Attention as what a chain begins with, and the product of its result: by more and fewer workgroups than it has parts and features.
 #[test]
 fn chains_begin_with_attention() {
-    for (features, heads, [n, place], masked, workgroups) in [
-        (128, [2, 4, 4], [150, 149], false, 9),
-        (128, [1, 6, 2], [70, 3], true, 4),
-        (64, [2, 3, 1], [40, 39], true, 3),
-        (64, [1, 1, 16], [300, 299], false, 17),
+    for (dtype, features, heads, [n, place], masked, workgroups) in [
+        (Dtype::BF16, 128, [2, 4, 4], [150, 149], false, 9),
+        (Dtype::BF16, 128, [1, 6, 2], [70, 3], true, 4),
+        (Dtype::BF16, 64, [2, 3, 1], [40, 39], true, 3),
+        (Dtype::BF16, 64, [1, 1, 16], [300, 299], false, 17),
+        (Dtype::F16, 128, [2, 4, 4], [150, 149], false, 9),
+        (Dtype::F16, 64, [2, 3, 1], [40, 39], true, 3),
     ] {
-        let case = Case::one(features, heads, [n, place], masked);
+        let case = Case::one(dtype, features, heads, [n, place], masked);
         let (mut c, mut m) = (Chance(9), Memory::default());
         let mut args = case.place(&mut m);
         let k = (heads[0] * heads[1] * features) as usize;
-        let o = Quantised::new(&mut c, &mut m, [136, k, 64]);
+        let o = Quantised::of(dtype, &mut c, &mut m, [136, k, 64]);
         let out = m.place(vec![0; 2 * 136]);
         let at = m.place(vec![0; PRODUCTS + front::BYTES]);
         let program = front::placed(case.p, &mut args, (at, 3));
-        let mut chain = Chained::new(64, workgroups, (at, 3));
+        let mut chain = Chained::new(64, dtype, workgroups, (at, 3));
         let words = (args.words, args.tag);
         chain.front = Some(front::Front { program, args, made: (args.dst, 2 * k as u64), words });
         let run = |chain: &Chained, m: &mut Memory| {
@@ -195,7 +220,7 @@ fn chains_begin_with_attention() {
         (front.args.tag, front.words.1) = (args.tag + 9, args.tag + 9);
         let matrices = [Matrix { rows: 136, parts: o.matrix.parts }];
         let results = [out];
-        let j = plain(args.dst, k, &matrices, &results);
+        let j = Joined { dtype, ..plain(args.dst, k, &matrices, &results) };
         let made = stage(&j, 64, workgroups).expect("a stage");
         assert!(chain.fits(&j, &[(j.x, 2 * k as u64)], &[(out, 272)]));
         chain.add(&j, made, &[], &[]);
@@ -206,6 +231,7 @@ fn chains_begin_with_attention() {
         assert!(shared(&text) <= 48 << 10);
         Reader::read(&text).run(&mut m, &chain.told(&launched.1), workgroups as usize);
         case.compare(&m, &args);
-        same("a product of it", &read(&m, out), &o.times(&read(&m, args.dst)));
+        let read = |at| read_as(dtype, &m, at);
+        same_as(dtype, "a product of it", &read(out), &o.times(&read(args.dst)));
     }
 }

@@ -6,16 +6,19 @@
 use std::mem::offset_of;
 
 use super::{Args, Stage, place};
+use crate::core::Dtype;
 use crate::vulkan::kernels::attention::several::{Args as FrontArgs, Program as Front};
-use crate::vulkan::kernels::matmul::warpgroup::text::{head, put};
+use crate::vulkan::kernels::matmul::warpgroup::text::{head, kind, put};
 use crate::vulkan::kernels::progress;
 use crate::vulkan::tune::quantized::chain::{self, BATCHES, LONGEST, THREADS, TILE, VALUES, WARPS, slots};
 
-/// One kernel: rows of bfloat16; matrices of codes of four bits, or of bfloat16 (`values`).
+/// One kernel: rows of 16 bits; matrices of codes of four bits, or of elements (`values`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Chain {
     /// Codes that share a scale and a bias: 32, 64 or 128; [`VALUES`] of matrices of elements.
     pub group: u32,
+    /// bfloat16 or float16.
+    pub dtype: Dtype,
     /// Rows end inside a span.
     pub ragged: bool,
     /// An attention that comes first.
@@ -24,13 +27,14 @@ pub struct Chain {
 
 /// Groups of a span.
 const GROUPS: u32 = 8 * BATCHES;
-/// Codes that are elements as they stand: two of a word, as multiples of 2^-133, and two of 2^-129.
+/// Codes that are elements as they stand: two of a word, as multiples of 2^-133 of bfloat16 and of 2^-24 of float16, and two of 2^-129. The
+/// range of x in float16 is too short to make up for two places, so that codes are shifted there.
 const LOW: u32 = 0x000f_000f;
 const HIGH: u32 = 0x00f0_00f0;
-/// What x is multiplied by for those: 2^100 and 2^96.
+/// What x is multiplied by for those of bfloat16: 2^100 and 2^96.
 const UP: [u32; 2] = [0x7180_7180, 0x6f80_6f80];
-/// Bits of 2^33, which undoes both.
-const DOWN: u32 = (127 + 33) << 23;
+/// Bits of 2^33, which undoes both; of 2^24, of float16.
+const DOWN: [u32; 2] = [(127 + 33) << 23, (127 + 24) << 23];
 
 impl Chain {
     /// Words of a group that a lane has: a row of the left side has a group of 64 codes, or of 32.
@@ -40,6 +44,16 @@ impl Chain {
 
     pub(super) fn values(self) -> bool {
         self.group == VALUES
+    }
+
+    /// Whether elements are float16.
+    pub(super) fn half(self) -> bool {
+        self.dtype == Dtype::F16
+    }
+
+    /// How they are called.
+    pub(super) fn kind(self) -> &'static str {
+        kind(self.dtype)
     }
 
     /// Bytes of a span of a row of a matrix.
@@ -435,26 +449,14 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
         let w = self.words();
         let d = |i: u32| 16 * pair + 4 * j + i;
         for word in 0..w {
-            for side in 0..2 {
-                let c = (TILE * j + 2 * pair + side) * w + word;
-                put(
-                    o,
-                    format_args!(
-                        "and.b32 f{},c{c},{LOW}; and.b32 f{},c{c},{HIGH}; shr.u32 t0,c{c},8; and.b32 f{},t0,{LOW}; and.b32 f{},t0,{HIGH};",
-                        side,
-                        side + 2,
-                        side + 4,
-                        side + 6
-                    ),
-                );
-            }
+            (0..2).for_each(|side| self.codes(o, (TILE * j + 2 * pair + side) * w + word, side));
             for half in 0..2 {
                 let [b, f] = [4 * (w * j + word) + 2 * half, 4 * half];
                 let from = |i: u32| if word + half == 0 { "zf".to_string() } else { format!("d{}", d(i)) };
                 put(
                     o,
                     format_args!(
-                        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{d{},d{},d{},d{}}},{{f{f},f{},f{},f{}}},{{b{b},b{}}},{{{},{},{},{}}};",
+                        "mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {{d{},d{},d{},d{}}},{{f{f},f{},f{},f{}}},{{b{b},b{}}},{{{},{},{},{}}};",
                         d(0),
                         d(1),
                         d(2),
@@ -467,9 +469,25 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
                         from(1),
                         from(2),
                         from(3),
+                        kind = self.kind(),
                     ),
                 );
             }
+        }
+    }
+
+    /// The codes of register c as elements, of the rows of one side.
+    fn codes(self, o: &mut String, c: u32, side: u32) {
+        let [a, b, d, e] = [0, 2, 4, 6].map(|f| side + f);
+        put(o, format_args!("and.b32 f{a},c{c},{LOW}; shr.u32 t0,c{c},8; and.b32 f{d},t0,{LOW};"));
+        match self.half() {
+            true => put(
+                o,
+                format_args!(
+                    "shr.u32 t0,c{c},4; and.b32 f{b},t0,{LOW}; shr.u32 t0,c{c},12; and.b32 f{e},t0,{LOW};"
+                ),
+            ),
+            false => put(o, format_args!("and.b32 f{b},c{c},{HIGH}; and.b32 f{e},t0,{HIGH};")),
         }
     }
 
@@ -493,11 +511,16 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
         self.choose(o, BATCHES - 1);
         for row in 0..TILE {
             let v = format!("q{row}");
+            for (to, from) in [("v2", "ss"), ("v3", "zz")] {
+                match self.half() {
+                    true => put(o, format_args!("cvt.f32.f16 {to},{from}{row};")),
+                    false => put(o, format_args!("mov.b32 t0,{{hz,{from}{row}}}; mov.b32 {to},t0;")),
+                }
+            }
+            let down = DOWN[usize::from(self.half())];
             put(
                 o,
-                format_args!(
-                    "mov.b32 t0,{{hz,ss{row}}}; mov.b32 v2,t0; mov.b32 t0,{{hz,zz{row}}}; mov.b32 v3,t0; mul.f32 {v},{v},0f{DOWN:08X}; mul.f32 v3,v3,sum; fma.rn.f32 {v},v2,{v},v3;"
-                ),
+                format_args!("mul.f32 {v},{v},0f{down:08X}; mul.f32 v3,v3,sum; fma.rn.f32 {v},v2,{v},v3;"),
             );
             if self.ragged {
                 put(o, format_args!("selp.f32 {v},{v},zf,valid;"));

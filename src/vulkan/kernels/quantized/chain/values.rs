@@ -2,7 +2,6 @@
 //! the row lies in shared memory as it does in memory.
 
 use super::text::Chain;
-use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
 use crate::vulkan::tune::quantized::chain::{LANES, THREADS, TILE};
 
@@ -71,10 +70,10 @@ add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; shl.b32 t0,t3,4; mov.u32 t1,row; add
         for j in 0..self.batches() {
             for e in 0..4 {
                 let to = [format!("d{}", 2 * e), format!("d{}", 2 * e + 1)];
-                pair(o, Dtype::BF16, [&to[0], &to[1]], &format!("b{}", 4 * j + e), "t0");
+                pair(o, self.dtype, [&to[0], &to[1]], &format!("b{}", 4 * j + e), "t0");
             }
             for (e, row) in (0..4).flat_map(|e| (0..TILE).map(move |r| (e, r))) {
-                pair(o, Dtype::BF16, ["v0", "v1"], &format!("c{}", 4 * (TILE * j + row) + e), "t0");
+                pair(o, self.dtype, ["v0", "v1"], &format!("c{}", 4 * (TILE * j + row) + e), "t0");
                 put(
                     o,
                     format_args!(

@@ -1,7 +1,7 @@
 //! The text of few rows by short matrices: a workgroup asks for the codes of all of its units before it waits for who makes x, and keeps them in
 //! registers, scales and biases in shared memory. Workgroups share the rows of x: all of x for each is more than the codes are.
 
-use super::program::{Program, four};
+use super::program::Program;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::progress;
 use crate::vulkan::kernels::quantized::push::Push;
@@ -98,11 +98,7 @@ and.b32 tmp,t,1; setp.ne.u32 odd,tmp,0; setp.ge.u32 high,t,2;",
         let Form { tiles, groups, .. } = self.form;
         self.factors(o, side);
         (0..4 * tiles).for_each(|i| put(o, format_args!("mov.f32 tot{i},0f00000000;")));
-        put(o, format_args!("mov.b32 a0,bi0; mov.b32 a1,bi1; mov.b32 a2,bi0; mov.b32 a3,bi1;"));
-        for j in 0..tiles {
-            let right = [format!("bx{}", 2 * j), format!("bx{}", 2 * j + 1)];
-            self.multiply(o, &four("tot", 4 * j).join(","), right, four("tot", 4 * j));
-        }
+        self.biased(o, 0);
         for i in 0..groups {
             let first = 4 * (side * groups + i);
             (0..4).for_each(|e| put(o, format_args!("mov.b32 c{e},ws{};", first + e)));
@@ -112,7 +108,7 @@ and.b32 tmp,t,1; setp.ne.u32 odd,tmp,0; setp.ge.u32 high,t,2;",
         self.sum_up(o, side);
     }
 
-    /// A thread's scales of both of its rows, and biases of two groups of each, those that it multiplies.
+    /// A thread's scales of both of its rows, and biases of two groups of each, those that it multiplies; of float16 of one.
     fn factors(&self, o: &mut String, side: u32) {
         let groups = self.form.groups;
         let [_, factors] = self.row_bytes();
@@ -140,6 +136,16 @@ and.b32 tmp,t,1; setp.ne.u32 odd,tmp,0; setp.ge.u32 high,t,2;",
             let below = row * UNIT / 2 * factors;
             word(o, &format!("sc{}", 2 * row), "rs", below, groups.min(2));
             word(o, &format!("sc{}", 2 * row + 1), "rs", below + 4, groups.saturating_sub(2));
+            if self.half() {
+                put(
+                    o,
+                    format_args!(
+                        "mov.b32 bi{row},0; setp.lt.u32 p,t,{groups}; mad.lo.u32 tmp,t,2,rs;\n@p ld.shared.u16 bi{row},[tmp+{}];",
+                        UNIT * factors + below
+                    ),
+                );
+                continue;
+            }
             word(o, &format!("bi{row}"), "rs", UNIT * factors + below, groups.min(2));
             if groups > 2 {
                 word(o, "len", "rs", UNIT * factors + below + 4, groups - 2);

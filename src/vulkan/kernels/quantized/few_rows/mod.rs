@@ -50,7 +50,7 @@ impl KernelKey for Program {
 }
 
 /// Steps of a program, and arrays that it reads.
-const MOST: usize = 4;
+const MOST: usize = 12;
 /// See [`MOST`].
 const ARRAYS: u32 = 2;
 
@@ -66,7 +66,7 @@ pub(super) fn steps(dtype: Dtype, after: &After) -> Option<SmallVec<[Step; 4]>> 
 /// Whether texts of few rows can read and write what lies there besides matrices and what normalises them, and know what becomes of the
 /// results.
 pub(super) fn readable(j: &Joined) -> bool {
-    let alone = j.kept.is_none() && j.picks.is_none() && j.combined.is_none();
+    let alone = j.kept.is_none() && j.picks.is_none() && j.combined.is_none() && j.added.is_empty();
     alone
         && j.x.is_multiple_of(16)
         && j.results.iter().all(|r| r.is_multiple_of(4))

@@ -120,7 +120,7 @@ impl Program {
 .reg .pred p,q,have,first,second,odd,high,one,two,there<{tiles}>,mine<{rounds}>;
 .reg .b32 tid,lane,warp,g,t,list,lists,split,rows,k0,unit,next,local,tmp,tmp2,cs,fs,rs,rb,ss,sr,co,fo,buffer,len,word,count;
 .reg .b32 rx<4>,x<{xs}>,bx<{bxs}>,sc<4>,bi<2>,c<4>,a<4>,size<{pieces}>,half<{pieces}>,v<{rounds}>,r<{rounds}>,at<{rounds}>;
-.reg .b32 ar<{arrays}>,h<8>,up<3>,nw<4>,pk,ws<{codes}>,above,part,fu;
+.reg .b32 ar<{arrays}>,h<14>,up<3>,nw<4>,pk,ws<{codes}>,above,part,fu;
 .reg .f32 f<16>,root<{roots}>,z,acc<{accs}>,tot<{accs}>,y<{ys}>,e<8>,sum<4>,w0,w1;
 .reg .b64 wp,fp,l,m,na,xa,wa,sa,ba,da;
 .reg .b16 hl,hh;

@@ -6,14 +6,14 @@ use super::program::Program;
 use super::steps;
 use crate::core::Dtype;
 use crate::kernels::Src;
-use crate::kernels::matmul::epilogue::Origin;
+use crate::kernels::matmul::epilogue::{KeptAfter, Origin};
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::qmm_joined::{Joined, Matrix};
 use crate::vulkan::kernels::quantized::steps::{From, Function, Step};
 use crate::vulkan::kernels::quantized::trial::{
-    FewRows, added, after, bytes, elements, gated, instr, normalised, normalised_as, on, rounded, whole,
+    FewRows, added, after, elements, gated, instr, long, normalised_as, on, rounded, rounded_as, whole,
 };
 use crate::vulkan::kernels::tests::ptx::Program as Reader;
 use crate::vulkan::tune::fusion::row_product;
@@ -35,7 +35,7 @@ fn programs_become_steps() {
     assert_eq!(steps(Dtype::F16, &on(Dtype::F16, gated())).unwrap()[..], unit);
     assert!(steps(Dtype::F16, &gated()).is_none());
     assert_eq!(steps(Dtype::BF16, &added()).unwrap()[..], [step(Function::Add, &[From::Array(0), a])]);
-    let other = smallvec![instr("maximum", &[Src::Input(1), Src::Input(0)])];
+    let other = smallvec![instr("power", &[Src::Input(1), Src::Input(0)])];
     assert!(steps(Dtype::BF16, &after(other, smallvec![Origin::Product(0), Origin::Array(0)])).is_none());
 }
 
@@ -45,6 +45,7 @@ fn texts_are_whole() {
         ([4096, 1024, 1024], None),
         ([64, 0, 0], Some(added())),
         ([48, 48, 0], Some(gated())),
+        ([48, 48, 0], Some(long())),
         ([16, 32, 0], None),
     ];
     for (m, dtype) in [8, 16, 32].into_iter().flat_map(|m| [(m, Dtype::BF16), (m, Dtype::F16)]) {
@@ -137,31 +138,26 @@ fn texts_that_hold_codes_compute_what_products_are() {
     let mut p = devices::h200();
     p.features.ptx = true;
     for (m, k) in [(20, 1024), (32, 2560), (17, 3072), (30, 1536)] {
-        for (lengths, after) in
-            [([48, 0, 0], Some(added())), ([16, 32, 16], None), ([32, 32, 0], Some(gated()))]
+        let ways: [([u32; 3], Option<KeptAfter>); 3] =
+            [([48, 0, 0], Some(added())), ([16, 32, 16], None), ([32, 32, 0], Some(gated()))];
+        for (dtype, (lengths, after)) in
+            [Dtype::BF16, Dtype::F16].into_iter().flat_map(|d| ways.map(|w| (d, w)))
         {
-            let program = |form| Program {
-                form,
-                dtype: Dtype::BF16,
-                k: k as u32,
-                lengths,
-                norm: None,
-                after,
-                picked: false,
-            };
-            let sides =
-                program(possible(&p, &row_product(FORMAT, Dtype::BF16, [8, 256, 64])).unwrap()).sides();
-            let mut form = held(&p, Dtype::BF16, [m as i64, k as i64], [2, sides]).unwrap();
+            let after = after.map(|a| on(dtype, a));
+            let program =
+                |form| Program { form, dtype, k: k as u32, lengths, norm: None, after, picked: false };
+            let sides = program(possible(&p, &row_product(FORMAT, dtype, [8, 256, 64])).unwrap()).sides();
+            let mut form = held(&p, dtype, [m as i64, k as i64], [2, sides]).unwrap();
             let units = program(form).units();
             let lists = units.div_ceil(2);
             form.held = units.div_ceil(lists) * sides;
             form.buffers = 1;
-            let mut t = FewRows::new(9, [m, k, 64], lengths);
-            let weights = rounded(t.chance.numbers(k, 0.5, 1.0));
+            let mut t = FewRows::of(dtype, 9, [m, k, 64], lengths);
+            let weights = rounded_as(dtype, t.chance.numbers(k, 0.5, 1.0));
             let norm = (lengths[1] > 0).then_some(1e-6_f32.to_bits());
             if norm.is_some() {
-                t.push.norm = t.memory.place(bytes(&weights));
-                t.rows.iter_mut().for_each(|row| *row = normalised(row, &weights));
+                t.push.norm = t.memory.place(elements(dtype, &weights));
+                t.rows.iter_mut().for_each(|row| *row = normalised_as(dtype, row, &weights));
             }
             let text = Program { norm, ..program(form) }.text();
             whole(&text, &form);

@@ -11,10 +11,7 @@ const PLACES: [u32; 8] = [0, 4, 8, 12, 16, 20, 16, 20];
 
 /// The element of 16 bits in register `from` as float32.
 pub fn widen(dtype: Dtype, o: &mut String, to: &str, from: &str) {
-    match dtype {
-        Dtype::BF16 => put(o, format_args!("cvt.u32.u16 t0,{from}; shl.b32 t0,t0,16; mov.b32 {to},t0;")),
-        _ => put(o, format_args!("cvt.f32.f16 {to},{from};")),
-    }
+    text::element(o, dtype, to, from, "t0");
 }
 
 /// A number as it would have been stored.

@@ -1,7 +1,6 @@
 //! What becomes of the sums of `text`: those of warps that share K are added up in order, and results stored.
 
 use super::text::Program;
-use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::few_rows::steps;
 use crate::vulkan::kernels::quantized::steps::{arrays, lay_sums, store_pair};
@@ -96,8 +95,8 @@ mul.wide.u32 m,v,len; cvt.u64.u32 l,row0; add.u64 m,m,l; shl.b64 m,m,1;",
         );
         rows.told(o, "da", 3, 0);
         // INVARIANT: `fits` asked whether there are steps.
-        let steps = self.after.and_then(|a| steps(Dtype::BF16, &a)).unwrap_or_default();
+        let steps = self.after.and_then(|a| steps(self.dtype, &a)).unwrap_or_default();
         let sides: Vec<u32> = (0..rows.sides()).map(|side| 32 * side).collect();
-        store_pair(o, &steps, self.after.map_or(0, |a| arrays(&a)), &sides);
+        store_pair(o, self.dtype, &steps, self.after.map_or(0, |a| arrays(&a)), &sides);
     }
 }

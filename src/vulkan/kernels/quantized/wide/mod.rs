@@ -27,7 +27,7 @@ impl KernelKey for Program {
         let after = self.after.map_or(String::new(), |f| format!("_{}", f.program.name()));
         let Form { blocks, teams, splits, columns, .. } = self.form;
         let matrices = self.rows().matrices();
-        format!("matmul_wide_{blocks}x{teams}x{splits}_v{columns}_dense_bfloat16_{matrices}{after}")
+        format!("matmul_wide_{blocks}x{teams}x{splits}_v{columns}_dense_{}_{matrices}{after}", self.dtype)
     }
 
     fn module(&self, _: &Features) -> Module {
@@ -73,7 +73,7 @@ pub fn run(
     let form = layout(device.profile(), j.dtype, [j.m, j.k, j.rows()]);
     let Some(form) = form.filter(|_| fits(j) && device.warpgroups()) else { return Ok(false) };
     // FITS: `layout` bounds products of them.
-    let program = Program { form, k: j.k as u32, lengths: j.lengths(), after: j.after };
+    let program = Program { form, dtype: j.dtype, k: j.k as u32, lengths: j.lengths(), after: j.after };
     let pipeline = device.pipeline(&program)?;
     let (mut push, mut written) = (Push::of(j), SmallVec::<[(u64, u64); 8]>::from_slice(writes));
     let units = program.rows().all();

@@ -1,9 +1,10 @@
 //! Tests of the text: its values against float64.
 
 use super::text::Program;
+use crate::core::Dtype;
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
-use crate::vulkan::kernels::quantized::trial::{FewRows, added, gated, whole};
+use crate::vulkan::kernels::quantized::trial::{FewRows, added, gated, long, on, whole};
 use crate::vulkan::kernels::tests::ptx::Program as Reader;
 use crate::vulkan::tune::gemv::wide::Form;
 
@@ -22,20 +23,26 @@ fn texts_compute_what_products_are() {
         window,
         together: 1,
     };
-    for (m, k, form) in [
-        (19, 64, form(4, 1, 1, 32, 4, 2)),
-        (32, 320, form(4, 1, 1, 32, 4, 2)),
-        (17, 512, form(2, 4, 1, 32, 3, 2)),
-        (32, 704, form(4, 2, 2, 32, 3, 3)),
-        (8, 320, form(2, 8, 1, 8, 4, 4)),
-        (5, 1216, form(3, 5, 1, 8, 4, 4)),
-        (2, 64, form(1, 2, 3, 8, 2, 2)),
-        (16, 640, form(6, 2, 2, 16, 4, 2)),
+    for (dtype, m, k, form) in [
+        (Dtype::BF16, 19, 64, form(4, 1, 1, 32, 4, 2)),
+        (Dtype::BF16, 32, 320, form(4, 1, 1, 32, 4, 2)),
+        (Dtype::BF16, 17, 512, form(2, 4, 1, 32, 3, 2)),
+        (Dtype::BF16, 32, 704, form(4, 2, 2, 32, 3, 3)),
+        (Dtype::BF16, 8, 320, form(2, 8, 1, 8, 4, 4)),
+        (Dtype::BF16, 5, 1216, form(3, 5, 1, 8, 4, 4)),
+        (Dtype::BF16, 2, 64, form(1, 2, 3, 8, 2, 2)),
+        (Dtype::BF16, 16, 640, form(6, 2, 2, 16, 4, 2)),
+        (Dtype::F16, 32, 704, form(4, 2, 2, 32, 3, 3)),
+        (Dtype::F16, 5, 1216, form(3, 5, 1, 8, 4, 4)),
+        (Dtype::F16, 16, 640, form(6, 2, 2, 16, 4, 2)),
     ] {
         for (lengths, after) in ways {
-            let mut t = FewRows::new(11, [m, k, 0], lengths);
-            let program = Program { form, k: k as u32, lengths, after };
+            let mut t = FewRows::of(dtype, 11, [m, k, 0], lengths);
+            let after = after.map(|a| on(dtype, a));
+            let program = Program { form, dtype, k: k as u32, lengths, after };
             whole(&program.text(), &program);
+            let pair = Program { lengths: [44, 44, 0], after: Some(on(dtype, long())), ..program };
+            whole(&pair.text(), &pair);
             let units = (program.rows().all() * form.splits) as usize;
             t.push.sums = t.memory.place(vec![0; program.left()]);
             t.push.norm = t.memory.place(vec![0; 4 * units]);

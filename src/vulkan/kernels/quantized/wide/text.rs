@@ -4,17 +4,20 @@
 
 use std::mem::offset_of;
 
+use crate::core::Dtype;
 use crate::kernels::matmul::epilogue::KeptAfter;
-use crate::vulkan::kernels::matmul::warpgroup::text::{head, put};
+use crate::vulkan::kernels::matmul::warpgroup::text::{head, kind, put};
 use crate::vulkan::kernels::progress;
 use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::units::Units;
 use crate::vulkan::tune::gemv::wide::{BLOCK, COLUMN, Form, SPAN};
 
-/// What the kernel does; bfloat16.
+/// What the kernel does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Program {
     pub form: Form,
+    /// bfloat16 or float16.
+    pub dtype: Dtype,
     /// Length of a row.
     pub k: u32,
     /// Rows of each matrix.
@@ -130,7 +133,8 @@ impl Program {
                 ".shared .align 128 .b8 ring[{bytes}];
 .reg .pred p,q,one,two,live,there<{turns}>,has<{turns}>,mine;
 .reg .b32 tid,lane,warp,g,t,rows,unit,local,tmp,left,loops,len,row0,row1,low,high,at,v,r,pk,team,block,split,part,meeting,size<{turns}>,to<{turns}>;
-.reg .b32 c<{held}>,b<{columns}>,h<8>,ar<2>;
+.reg .b32 c<{held}>,b<{columns}>,h<14>,ar<2>;
+.reg .b16 hl,hh;
 .reg .f32 tot<{sums}>,e<6>,y<4>,w<2>;
 .reg .b64 wa,wb,xa,from<{turns}>,l,m,da;
 ld.param.u32 rows,[args+{at_rows}];
@@ -267,11 +271,12 @@ and.b32 tmp,v,1; shl.b32 tmp,tmp,2; xor.b32 r,r,tmp; mad.lo.u32 to{i},v,{ROW},at
             put(
                 o,
                 format_args!(
-                    "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{sums}}},{{c{c},c{},c{},c{}}},{{b{b},b{}}},{{{sums}}};",
+                    "mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 {{{sums}}},{{c{c},c{},c{},c{}}},{{b{b},b{}}},{{{sums}}};",
                     c + 8,
                     c + 1,
                     c + 9,
-                    b + 1
+                    b + 1,
+                    kind = kind(self.dtype),
                 ),
             );
         }

@@ -2,7 +2,6 @@
 //! follow programs with the roundings of separate kernels.
 
 use super::text::{Program, SUMS};
-use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::few_rows::steps;
 use crate::vulkan::kernels::quantized::steps::{arrays, lay_sums, store_pair};
@@ -76,11 +75,11 @@ mul.wide.u32 m,v,len; cvt.u64.u32 l,tmp; add.u64 m,m,l; shl.b64 m,m,1;"
             ),
         );
         // INVARIANT: `fits` asked whether there are steps.
-        let steps = self.after.and_then(|a| steps(Dtype::BF16, &a)).unwrap_or_default();
+        let steps = self.after.and_then(|a| steps(self.dtype, &a)).unwrap_or_default();
         for share in 0..self.shares() {
             put(o, format_args!("add.u32 tmp,v,{}; setp.lt.u32 mine,tmp,rows;\n@!mine bra DONE;", 4 * share));
             let at: Vec<u32> = (0..rows.sides()).map(|side| side * SUMS + 4 * COLUMN * 4 * share).collect();
-            store_pair(o, &steps, self.after.map_or(0, |a| arrays(&a)), &at);
+            store_pair(o, self.dtype, &steps, self.after.map_or(0, |a| arrays(&a)), &at);
             put(o, format_args!("mul.wide.u32 l,len,8; add.u64 m,m,l;"));
         }
     }

@@ -28,10 +28,11 @@ impl KernelKey for Program {
     fn name(&self) -> String {
         let after = self.after.map_or(String::new(), |f| format!("_{}", f.program.name()));
         format!(
-            "qmm_wide_{}_v{}_q4g{}_bfloat16_{}{after}",
+            "qmm_wide_{}_v{}_q4g{}_{}_{}{after}",
             self.splits,
             COLUMNS,
             self.group,
+            self.dtype,
             self.rows().matrices()
         )
     }
@@ -71,7 +72,8 @@ pub fn run(
         return Ok(false);
     };
     // FITS: `layout` bounds products of them.
-    let program = Program { splits, group, k: j.k as u32, lengths: j.lengths(), after: j.after };
+    let program =
+        Program { splits, group, dtype: j.dtype, k: j.k as u32, lengths: j.lengths(), after: j.after };
     let pipeline = device.pipeline(&program)?;
     let (push, units, late) = (Push::of(j), program.units(), j.late());
     for first in (0..j.m).step_by(COLUMNS as usize) {

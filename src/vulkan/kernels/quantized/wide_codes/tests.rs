@@ -2,9 +2,10 @@
 
 use super::join::LEFT;
 use super::text::Program;
+use crate::core::Dtype;
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
-use crate::vulkan::kernels::quantized::trial::{FewRows, added, gated, whole};
+use crate::vulkan::kernels::quantized::trial::{FewRows, added, gated, long, on, whole};
 use crate::vulkan::kernels::tests::ptx::Program as Reader;
 
 /// One matrix with what is added, three, and two at once with a gated unit.
@@ -13,10 +14,11 @@ fn ways() -> [([u32; 3], Option<KeptAfter>); 3] {
 }
 
 /// Rows and matrices that end inside what a warp and a workgroup have of them, and parts of K of which the last is shorter.
-fn compare(group: u32, m: usize, k: usize, splits: u32) {
+fn compare(dtype: Dtype, group: u32, m: usize, k: usize, splits: u32) {
     for (lengths, after) in ways() {
-        let program = Program { splits, group, k: k as u32, lengths, after };
-        let mut t = FewRows::new(11, [m, k, group as usize], lengths);
+        let after = after.map(|a| on(dtype, a));
+        let program = Program { splits, group, dtype, k: k as u32, lengths, after };
+        let mut t = FewRows::of(dtype, 11, [m, k, group as usize], lengths);
         let units = program.units();
         if splits > 1 {
             let floats = (units * splits * LEFT) as usize;
@@ -24,6 +26,8 @@ fn compare(group: u32, m: usize, k: usize, splits: u32) {
             t.push.norm = t.memory.place(vec![0; 4 * units as usize]);
         }
         whole(&program.text(), &program);
+        let pair = Program { lengths: [124, 124, 0], after: Some(on(dtype, long())), ..program };
+        whole(&pair.text(), &pair);
         Reader::read(&program.text()).run(&mut t.memory, t.push.bytes(), (units * splits) as usize);
         t.compare(after.is_some());
     }
@@ -31,9 +35,12 @@ fn compare(group: u32, m: usize, k: usize, splits: u32) {
 
 #[test]
 fn texts_compute_what_products_are() {
-    compare(64, 19, 256, 1);
-    compare(64, 32, 1280, 2);
-    compare(32, 29, 768, 1);
-    compare(128, 24, 768, 3);
-    compare(64, 7, 512, 2);
+    compare(Dtype::BF16, 64, 19, 256, 1);
+    compare(Dtype::BF16, 64, 32, 1280, 2);
+    compare(Dtype::BF16, 32, 29, 768, 1);
+    compare(Dtype::BF16, 128, 24, 768, 3);
+    compare(Dtype::BF16, 64, 7, 512, 2);
+    compare(Dtype::F16, 64, 32, 1280, 2);
+    compare(Dtype::F16, 32, 29, 768, 1);
+    compare(Dtype::F16, 128, 24, 768, 3);
 }

@@ -4,20 +4,23 @@
 
 use std::mem::offset_of;
 
+use crate::core::Dtype;
 use crate::kernels::matmul::epilogue::KeptAfter;
-use crate::vulkan::kernels::matmul::warpgroup::text::{head, put};
+use crate::vulkan::kernels::matmul::warpgroup::text::{head, kind, put};
 use crate::vulkan::kernels::progress;
 use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::units::{Units, place};
 use crate::vulkan::tune::quantized::wide_codes::{ACROSS, BATCH, BLOCK, COLUMN, COLUMNS, RING, SPAN};
 
-/// What the kernel does; bfloat16.
+/// What the kernel does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Program {
     /// Workgroups that share K.
     pub splits: u32,
     /// Codes of a group.
     pub group: u32,
+    /// bfloat16 or float16.
+    pub dtype: Dtype,
     /// Length of a row.
     pub k: u32,
     /// Rows of each matrix.
@@ -116,7 +119,8 @@ impl Program {
 .shared .align 4 .b8 flag[4];
 .reg .pred p,q,one,two,there<{TILES}>,mine,live,odd,again,first;
 .reg .b32 tid,lane,warp,g,t,rows,unit,split,block,local,tmp,tmp2,left,len,at,v,r,pk,own,sel,unity,minus,row0,full,phase,lo,hi,base;
-.reg .b32 x<{xs}>,c<{HELD}>,f<32>,h<8>,ar<2>,fq<{FACTORS}>,fs<4>,fb<4>,sc<2>,bi<2>;
+.reg .b32 x<{xs}>,c<{HELD}>,f<32>,h<14>,ar<2>,fq<{FACTORS}>,fs<4>,fb<4>,sc<2>,bi<2>;
+.reg .b16 hl,hh;
 .reg .f32 tot<{sums}>,w<48>,e<6>,y<4>;
 .reg .b64 wa,wb,fp,l,m,da,xa,desc;
 ld.param.u32 rows,[args+{at_rows}];
@@ -239,9 +243,11 @@ mul.wide.u32 l,row0,{bytes}; add.u64 wb,wa,l; mul.wide.u32 l,tmp,{bytes}; add.u6
             o,
             format_args!(
                 "and.b32 v,t,1; setp.ne.u32 p,v,0; selp.b64 fp,m,fp,p; setp.ge.u32 p,t,2; selp.b32 tmp,row0,tmp,p; mul.wide.u32 l,tmp,{factors}; add.u64 fp,fp,l; mul.wide.u32 l,own,{batch}; add.u64 fp,fp,l;
-mul.lo.u32 tmp,t,{of_span}; shr.u32 tmp,tmp,2; mul.lo.u32 tmp,tmp,0x2222; add.u32 sel,tmp,0x1010; mov.b32 unity,0x3f803f80; mov.b32 minus,0xc300c300;",
+mul.lo.u32 tmp,t,{of_span}; shr.u32 tmp,tmp,2; mul.lo.u32 tmp,tmp,0x2222; add.u32 sel,tmp,0x1010; mov.b32 unity,{unity:#x}; mov.b32 minus,{minus:#x};",
                 factors = 2 * self.k / self.group,
                 batch = 2 * SPAN * BATCH / self.group,
+                unity = self.whole()[1],
+                minus = self.whole()[2],
                 of_span = SPAN / self.group,
             ),
         );
@@ -304,9 +310,10 @@ mul.lo.u32 tmp,t,{of_span}; shr.u32 tmp,tmp,2; mul.lo.u32 tmp,tmp,0x2222; add.u3
             o,
             format_args!(
                 "add.u32 lo,base,{}; mov.b64 desc,{{lo,hi}};
-wgmma.mma_async.sync.aligned.m64n{COLUMNS}k16.f32.bf16.bf16 {{{sums}}},{{{}}},desc,1,1,1,0;",
+wgmma.mma_async.sync.aligned.m64n{COLUMNS}k16.f32.{kind}.{kind} {{{sums}}},{{{}}},desc,1,1,1,0;",
                 (s * STAGE + step * STAGE / STEPS) >> 4,
-                left.join(",")
+                left.join(","),
+                kind = kind(self.dtype),
             ),
         );
     }
@@ -335,7 +342,7 @@ wgmma.mma_async.sync.aligned.m64n{COLUMNS}k16.f32.bf16.bf16 {{{sums}}},{{{}}},de
                 [0, 1].into_iter().flat_map(|w| [(w, 0, 0), (w, 0, 1), (w, 1, 0), (w, 1, 1)])
             {
                 let c = 8 * s + 4 * row + 2 * half + word;
-                decode(o, c, step, row, 16 * half + 4 * (2 * word + step) + row);
+                self.decode(o, c, step, row, 16 * half + 4 * (2 * word + step) + row);
             }
             put(o, format_args!("wgmma.fence.sync.aligned;"));
             for i in 0..STEPS / 2 {
@@ -374,18 +381,27 @@ wgmma.mma_async.sync.aligned.m64n{COLUMNS}k16.f32.bf16.bf16 {{{sums}}},{{{}}},de
             );
         }
     }
-}
 
-/// Two pairs of codes of word `c` as values of row `row`: digits behind 128 are whole numbers, as which they are told apart again; then
-/// their scale and bias, rounded once.
-fn decode(o: &mut String, c: u32, step: u32, row: u32, to: u32) {
-    for (place, to) in [(8 * step, to), (8 * step + 4, to + 2)] {
-        put(
-            o,
-            format_args!(
-                "shr.u32 tmp,c{c},{place}; and.b32 tmp,tmp,0x000f000f; or.b32 tmp,tmp,0x43004300; fma.rn.bf16x2 tmp,tmp,unity,minus; fma.rn.bf16x2 f{to},tmp,sc{row},bi{row};"
-            ),
-        );
+    /// Two pairs of codes of word `c` as values of row `row`: digits behind a power of two are whole numbers, as which they are told apart
+    /// again; then their scale and bias, rounded once.
+    fn decode(&self, o: &mut String, c: u32, step: u32, row: u32, to: u32) {
+        let ([behind, ..], kind) = (self.whole(), kind(self.dtype));
+        for (place, to) in [(8 * step, to), (8 * step + 4, to + 2)] {
+            put(
+                o,
+                format_args!(
+                    "shr.u32 tmp,c{c},{place}; and.b32 tmp,tmp,0x000f000f; or.b32 tmp,tmp,{behind:#x}; fma.rn.{kind}x2 tmp,tmp,unity,minus; fma.rn.{kind}x2 f{to},tmp,sc{row},bi{row};"
+                ),
+            );
+        }
+    }
+
+    /// Pairs of what codes are added to, 128 or 1024, of one and of minus the first.
+    fn whole(&self) -> [u32; 3] {
+        match self.dtype {
+            Dtype::F16 => [0x6400_6400, 0x3c00_3c00, 0xe400_e400],
+            _ => [0x4300_4300, 0x3f80_3f80, 0xc300_c300],
+        }
     }
 }
 

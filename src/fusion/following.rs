@@ -1,0 +1,183 @@
+//! What follows products, in their kernel: a few elementwise steps that take their results and each other's, until one result is left that
+//! others need.
+
+use std::collections::HashMap;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::device;
+use super::plan::Free;
+use super::row_products::Input;
+use crate::core::fork::Shared;
+use crate::core::{Array, Dtype, Stream};
+use crate::kernels::elementwise::program::Instr;
+use crate::kernels::matmul::epilogue::{After, KeptAfter, MATRICES, Origin};
+use crate::kernels::{Program, Src};
+use crate::ops::elementwise::{instruction, scalar_bits};
+
+/// Different numbers that programs of one form may have: each is a kernel, and those of models are few.
+const NUMBERS: usize = 8;
+/// Instructions of a program, and steps that it is made of, at most.
+const INSTRUCTIONS: usize = 24;
+const STEPS: usize = 4;
+
+static SEEN: Shared<HashMap<Program, Vec<Numbers>>> = Shared::new(HashMap::new);
+
+type Numbers = SmallVec<[u64; 2]>;
+
+/// Steps that follow products and are joined.
+pub(super) struct Following {
+    /// The last one gives the result.
+    pub steps: SmallVec<[usize; 2]>,
+    pub after: KeptAfter,
+    /// What is read besides the products.
+    pub arrays: SmallVec<[Input; 2]>,
+}
+
+impl Following {
+    /// The step that gives the result.
+    pub fn last(&self) -> usize {
+        // INVARIANT: there is one.
+        *self.steps.last().expect("a step")
+    }
+}
+
+/// A program that grows by steps.
+#[derive(Default)]
+struct Grown {
+    program: Program,
+    inputs: SmallVec<[Origin; 4]>,
+    arrays: SmallVec<[Input; 2]>,
+    numbers: Numbers,
+    /// With the registers of their results.
+    steps: SmallVec<[(usize, u8); 4]>,
+}
+
+/// What step `i` does to each element of its inputs, if that is all.
+fn elementwise(free: &Free, i: usize, stream: Stream) -> Option<Program> {
+    let node = free.node(i).filter(|n| n.stream == stream)?;
+    if let Some(fused) = node.primitive.program().and_then(|p| p.downcast_ref::<Program>()) {
+        return Some(fused).filter(|p| p.outputs.len() == 1).cloned();
+    }
+    let dtypes: SmallVec<[Dtype; 3]> = node.inputs.iter().map(Array::dtype).collect();
+    Some(Program::one(instruction(&*node.primitive)?, &dtypes, free.array(i).dtype()))
+}
+
+impl Grown {
+    /// Adds step `j`, whose inputs are products, what earlier steps gave, arrays with an element for each result, or numbers.
+    fn add(&mut self, free: &Free, products: &[usize], j: usize, stream: Stream) -> Option<()> {
+        let made = free.array(*products.first()?);
+        let like = |a: &Array| a.shape() == made.shape() && a.dtype() == made.dtype();
+        // Of one row also an array with fewer axes.
+        let one = made.dim(-1) == made.size() as i64;
+        let row = |a: &Array| one && a.size() == made.size() && a.dtype() == made.dtype();
+        let program = elementwise(free, j, stream).filter(|_| like(free.array(j)))?;
+        let base = self.program.instrs.len();
+        let mut from: SmallVec<[Src; 4]> = SmallVec::new();
+        for (k, a) in free.node(j)?.inputs.iter().enumerate() {
+            from.push(if let Some(step) = self.steps.iter().find(|s| free.array(s.0).same(a)) {
+                Src::Reg(step.1)
+            } else if let Some(n) = products.iter().position(|&p| free.array(p).same(a)) {
+                self.input(Origin::Product(n as u8), a.dtype())
+            } else if like(a) || row(a) {
+                self.arrays.push((j, k));
+                self.input(Origin::Array(self.arrays.len() as u8 - 1), a.dtype())
+            } else {
+                let bits = scalar_bits(a).filter(|_| a.dtype() == made.dtype())?;
+                self.numbers.push(bits);
+                Src::Const(bits, a.dtype())
+            });
+        }
+        let moved = |&s: &Src| match s {
+            Src::Input(i) => from[usize::from(i)],
+            // FITS: `INSTRUCTIONS` bounds them.
+            Src::Reg(r) => Src::Reg(r + base as u8),
+            number @ Src::Const(..) => number,
+        };
+        let all = base + program.instrs.len();
+        if all > INSTRUCTIONS || self.arrays.len() >= MATRICES {
+            return None;
+        }
+        let instrs = program.instrs.iter();
+        let instrs = instrs.map(|i| Instr { args: i.args.iter().map(moved).collect(), ..i.clone() });
+        self.program.instrs.extend(instrs);
+        self.steps.push((j, program.outputs[0] + base as u8));
+        Some(())
+    }
+
+    fn input(&mut self, origin: Origin, dtype: Dtype) -> Src {
+        self.inputs.push(origin);
+        self.program.inputs.push(dtype);
+        Src::Input(self.inputs.len() as u8 - 1)
+    }
+
+    /// The program, if kernels can have it; the last step gives the result.
+    fn finish(self) -> Option<Following> {
+        let Grown { mut program, inputs, arrays, numbers, steps } = self;
+        program.outputs = smallvec![steps.last()?.1];
+        if !numbers.is_empty() && !few(&program, numbers) {
+            return None;
+        }
+        let after = After { program, inputs }.kept()?;
+        Some(Following { steps: steps.iter().map(|s| s.0).collect(), after, arrays })
+    }
+}
+
+/// Whether programs that differ in their numbers alone have few of them.
+fn few(program: &Program, numbers: Numbers) -> bool {
+    let mut form = program.clone();
+    let args = form.instrs.iter_mut().flat_map(|i| &mut i.args);
+    args.for_each(|a| {
+        if let Src::Const(bits, _) = a {
+            *bits = 0;
+        }
+    });
+    let mut seen = SEEN.lock();
+    let known = seen.entry(form).or_default();
+    if known.contains(&numbers) {
+        return true;
+    }
+    known.len() < NUMBERS && {
+        known.push(numbers);
+        true
+    }
+}
+
+/// Whether step `j` alone reads what step `p` gives.
+fn alone(free: &Free, p: usize, j: usize) -> bool {
+    let Some(node) = free.node(j) else { return false };
+    let reads = node.inputs.iter().filter(|a| a.same(free.array(p))).count();
+    reads > 0 && free.only_used(p, reads)
+}
+
+/// The steps that take the results of `products`, which nobody else needs.
+pub(super) fn following(free: &Free, products: &[usize], stream: Stream) -> Option<Following> {
+    let last = *products.last()?;
+    let made = free.array(last);
+    if products.iter().any(|&p| free.array(p).shape() != made.shape()) {
+        return None;
+    }
+    let grown = |steps: &[usize]| {
+        let mut grown = Grown::default();
+        steps.iter().try_for_each(|&j| grown.add(free, products, j, stream))?;
+        grown.finish()
+    };
+    // Results that no step has taken yet; after how many steps there was one.
+    let mut open: SmallVec<[usize; 4]> = SmallVec::from_slice(products);
+    let (mut steps, mut ends): (SmallVec<[usize; STEPS]>, SmallVec<[usize; STEPS]>) = Default::default();
+    while steps.len() < STEPS {
+        let latest = steps.last().map_or(last, |&j| j.max(last));
+        let from = steps.first().map_or(last, |_| latest);
+        let Some(j) = free.behind(from).find(|&j| open.iter().any(|&p| alone(free, p, j))) else { break };
+        open.retain(|p| !alone(free, *p, j));
+        open.push(j);
+        steps.push(j);
+        if open.len() == 1 {
+            ends.push(steps.len());
+        }
+    }
+    let known = |f: &Following| device::follows(stream, made.dtype(), f.after);
+    let (shortest, longer) = ends.split_first()?;
+    let found = longer.iter().rev().find_map(|&n| grown(&steps[..n]).filter(known));
+    found.or_else(|| grown(&steps[..*shortest]).filter(|f| f.steps.len() == 1 || known(f)))
+}

@@ -1,0 +1,39 @@
+//! What is added to products of one row, to each an array with an element for each result: biases of layers.
+
+use smallvec::SmallVec;
+
+use super::plan::Free;
+use super::row_products::Input;
+use crate::core::Stream;
+use crate::kernels::elementwise::program::Inst;
+use crate::ops::elementwise::instruction;
+
+/// The sums, and the arrays, one for each product.
+#[derive(Default)]
+pub(super) struct Biases {
+    pub steps: SmallVec<[usize; 3]>,
+    pub arrays: SmallVec<[Input; 3]>,
+}
+
+/// The steps that add an array to each of the results of products of one row, which nobody else needs.
+pub(super) fn biases(free: &Free, results: &[usize], stream: Stream) -> Option<Biases> {
+    let mut found = Biases::default();
+    for &p in results {
+        let (made, sum) = (free.array(p), free.reader(p, stream)?);
+        let node = free.node(sum)?;
+        let Inst::Op(op) = instruction(&*node.primitive)? else { return None };
+        let [a, b] = &node.inputs[..] else { return None };
+        let (k, other) = if a.same(made) { (1, b) } else { (0, a) };
+        let out = free.array(sum);
+        let fits = op.row().name == "add"
+            && other.size() == made.size()
+            && [other, out].iter().all(|x| x.dtype() == made.dtype())
+            && out.shape() == made.shape();
+        if !fits {
+            return None;
+        }
+        found.steps.push(sum);
+        found.arrays.push((sum, k));
+    }
+    Some(found)
+}
