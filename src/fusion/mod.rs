@@ -9,19 +9,16 @@ mod device;
 mod draws;
 mod elementwise;
 mod epilogues;
-mod experts;
 mod filled;
-mod following;
 mod fused;
 mod groups;
 mod log_softmax;
 mod picked_rows;
 mod plan;
 mod post_norms;
+mod products;
 mod recorded;
 mod rotations;
-mod row_biases;
-mod row_products;
 mod rows;
 mod selections;
 #[cfg(test)]
@@ -38,8 +35,8 @@ static RECORDED: [&dyn recorded::Pattern; 3] =
 
 /// Patterns over steps of an evaluation. The primitive that one begins with says `may_join`.
 static EVALUATED: [plan::Pattern; 10] = [
-    experts::find,
-    row_products::find,
+    products::experts::find,
+    products::row_products::find,
     rotations::find,
     selections::find,
     tops::find,

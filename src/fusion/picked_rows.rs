@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::device;
 use super::plan::{Free, Join, Members, Work};
-use super::row_products::is_there;
+use super::products::row_products::is_there;
 use crate::core::{Array, Result, Stream};
 use crate::kernels::quantized::quant::Format;
 use crate::on_gpu;

@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::device;
 use super::plan::{Free, Join, Members, REACH, Work, primitive};
-use super::row_products::product;
+use super::products::row_products::product;
 #[cfg(feature = "vulkan")]
 use crate::core::Shape;
 use crate::core::array::Node;

@@ -5,14 +5,14 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::device;
 use super::following::following;
-use super::plan::{Free, Join, Members, Work};
 use super::row_products::{Input, Picked, Product, Products, product, together};
 #[cfg(feature = "vulkan")]
 use super::row_products::{Range, dev_row, matrix};
-use super::selections::is;
 use crate::core::{Array, Result, Stream};
+use crate::fusion::device;
+use crate::fusion::plan::{Free, Join, Members, Work};
+use crate::fusion::selections::is;
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::kernels::quantized::quant::Format;
 use crate::on_gpu;
@@ -217,7 +217,7 @@ fn sorted(free: &Free, first: &Product, i: usize, stream: Stream) -> Option<Join
 }
 
 /// The join that begins with the product of step `i`.
-pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
+pub(in crate::fusion) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     // Most products pick nothing, which is sooner seen than that a kernel takes them.
     let (op, inputs) = free.primitive::<QuantizedMatmul>(i, stream)?;
     op.split(inputs).rhs?;

@@ -2,21 +2,21 @@
 
 use smallvec::SmallVec;
 
-use super::plan::Free;
 use super::row_products::Input;
 use crate::core::Stream;
+use crate::fusion::plan::Free;
 use crate::kernels::elementwise::program::Inst;
 use crate::ops::elementwise::instruction;
 
 /// The sums, and the arrays, one for each product.
 #[derive(Default)]
-pub(super) struct Biases {
+pub(in crate::fusion) struct Biases {
     pub steps: SmallVec<[usize; 3]>,
     pub arrays: SmallVec<[Input; 3]>,
 }
 
 /// The steps that add an array to each of the results of products of one row, which nobody else needs.
-pub(super) fn biases(free: &Free, results: &[usize], stream: Stream) -> Option<Biases> {
+pub(in crate::fusion) fn biases(free: &Free, results: &[usize], stream: Stream) -> Option<Biases> {
     let mut found = Biases::default();
     for &p in results {
         let (made, sum) = (free.array(p), free.reader(p, stream)?);

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::device;
-use super::plan::Free;
 use super::row_products::Input;
 use crate::core::fork::Shared;
 use crate::core::{Array, Dtype, Stream};
+use crate::fusion::device;
+use crate::fusion::plan::Free;
 use crate::kernels::elementwise::program::Instr;
 use crate::kernels::matmul::epilogue::{After, KeptAfter, MATRICES, Origin};
 use crate::kernels::{Program, Src};
@@ -26,7 +26,7 @@ static SEEN: Shared<HashMap<Program, Vec<Numbers>>> = Shared::new(HashMap::new);
 type Numbers = SmallVec<[u64; 2]>;
 
 /// Steps that follow products and are joined.
-pub(super) struct Following {
+pub(in crate::fusion) struct Following {
     /// The last one gives the result.
     pub steps: SmallVec<[usize; 2]>,
     pub after: KeptAfter,
@@ -151,7 +151,7 @@ fn alone(free: &Free, p: usize, j: usize) -> bool {
 }
 
 /// The steps that take the results of `products`, which nobody else needs.
-pub(super) fn following(free: &Free, products: &[usize], stream: Stream) -> Option<Following> {
+pub(in crate::fusion) fn following(free: &Free, products: &[usize], stream: Stream) -> Option<Following> {
     let last = *products.last()?;
     let made = free.array(last);
     if products.iter().any(|&p| free.array(p).shape() != made.shape()) {

@@ -4,12 +4,12 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::device;
 use super::following::following;
-use super::plan::{Free, Join, Members, Work, primitive};
 use super::row_biases::biases;
 use crate::core::layout::is_row_major;
 use crate::core::{Array, Dtype, Result, Stream};
+use crate::fusion::device;
+use crate::fusion::plan::{Free, Join, Members, Work, primitive};
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::kernels::quantized::quant::Format;
 use crate::on_gpu;
@@ -23,9 +23,9 @@ use crate::ops::view::{is_broadcast, is_reshape};
 use crate::vulkan::kernels::quantized::qmm_joined;
 
 /// An input of a step, by their numbers.
-pub(super) type Input = (usize, usize);
+pub(in crate::fusion) type Input = (usize, usize);
 
-pub(super) struct Products {
+pub(in crate::fusion) struct Products {
     /// None for dense matrices.
     format: Option<Format>,
     pub products: SmallVec<[usize; 3]>,
@@ -54,7 +54,7 @@ struct Normalised {
 
 /// How the products of a join pick their matrices.
 #[derive(Clone, Copy)]
-pub(super) struct Picked {
+pub(in crate::fusion) struct Picked {
     pub indices: Input,
     /// Matrices to choose from.
     pub matrices: i64,
@@ -69,7 +69,7 @@ const PICKED: usize = MATRICES - 1;
 const TOKENS: usize = 64;
 
 /// A product that the kernel can have.
-pub(super) struct Product<'a> {
+pub(in crate::fusion) struct Product<'a> {
     /// How its matrix lies in memory.
     pub format: Option<Format>,
     /// The row, or rows, and the indices of the matrices where they are picked.
@@ -107,12 +107,12 @@ impl Product<'_> {
 }
 
 /// The product of step `i`, if the kernel can have it.
-pub(super) fn product<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
+pub(in crate::fusion) fn product<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
     quantized(free, i, stream).or_else(|| dense(free, i, stream))
 }
 
 /// Whether elements are there, in order.
-pub(super) fn is_there(free: &Free, a: &Array) -> bool {
+pub(in crate::fusion) fn is_there(free: &Free, a: &Array) -> bool {
     free.is_there(a) && a.data().is_ok_and(|d| is_row_major(a.shape(), &d.strides))
 }
 
@@ -225,7 +225,7 @@ fn normalised(
 }
 
 /// Products that are done together, beginning with that of a step.
-pub(super) struct Together {
+pub(in crate::fusion) struct Together {
     /// The last step of them.
     at: usize,
     pub members: SmallVec<[usize; 8]>,
@@ -236,13 +236,13 @@ pub(super) struct Together {
 }
 
 /// The join that begins with the product of step `i`.
-pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
+pub(in crate::fusion) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     let Together { at, members, results, work, joins } = together(free, i, stream)?;
     joins.then(|| Join { at, members, results, work: Box::new(work) })
 }
 
 /// The products that go with that of step `i`, and what is around them.
-pub(super) fn together(free: &Free, i: usize, stream: Stream) -> Option<Together> {
+pub(in crate::fusion) fn together(free: &Free, i: usize, stream: Stream) -> Option<Together> {
     let first = product(free, i, stream)?;
     let (format, picked) = (first.format, first.indices.is_some());
     let most = if picked { PICKED } else { MATRICES };
@@ -319,7 +319,7 @@ impl Work for Products {
 
 /// Address and bytes.
 #[cfg(feature = "vulkan")]
-pub(super) type Range = (u64, u64);
+pub(in crate::fusion) type Range = (u64, u64);
 
 #[cfg(feature = "vulkan")]
 impl Products {
@@ -403,7 +403,7 @@ impl Picked {
 
 /// The parts of a matrix, which begin `inputs`.
 #[cfg(feature = "vulkan")]
-pub(super) fn matrix(
+pub(in crate::fusion) fn matrix(
     enc: &mut crate::vulkan::CommandEncoder,
     format: Option<Format>,
     inputs: &[Array],
@@ -421,7 +421,7 @@ pub(super) fn matrix(
 
 /// Address and bytes of an array's elements in order, aligned to 16 bytes; copied if they do not lie so.
 #[cfg(feature = "vulkan")]
-pub(super) fn dev_row(enc: &mut crate::vulkan::CommandEncoder, a: &Array) -> Result<(u64, u64)> {
+pub(in crate::fusion) fn dev_row(enc: &mut crate::vulkan::CommandEncoder, a: &Array) -> Result<(u64, u64)> {
     let v = dev_in(enc, a)?;
     let fits = v.is_row_contiguous() && v.ptr.is_multiple_of(16);
     let ptr = if fits { v.ptr } else { crate::vulkan::kernels::elementwise::dense(enc, &v)?.ptr };
