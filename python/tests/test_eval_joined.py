@@ -625,6 +625,24 @@ def test_products_with_biases(rng, dtype, how):
     check([m(x) + b for m, b in zip(mats, apart, strict=True)], plain)
     made = [mx.negative(mx.negative(b)) for b in biases]
     check([m(x) + b for m, b in zip(mats, made, strict=True)], plain)
+    # What is added to one of them is another one of them, or its sum.
+    three = [Matrix(rng, 192, 192, dtype, **how) for _ in range(3)]
+    p, q, r = (rounded(m.of(plain), dtype).astype(np.float64) for m in three)
+    for _ in range(4):
+        a, b, c = (m(x) for m in three)
+        first = a + w
+        got = [b + first, c + w, first]
+        del a, b, c, first
+        mx.eval(got)
+        expected = [p + q + h.to_np(w), r + h.to_np(w), p + h.to_np(w)]
+        for u, e in zip(got, expected, strict=True):
+            close(u[0], e, dtype, 3)
+        a, b, c = (m(x) for m in three)
+        both, last = a + b, c + w
+        del a, b, c
+        mx.eval(both, last)
+        close(both[0], p + q, dtype, 3)
+        close(last[0], r + h.to_np(w), dtype, 3)
     res = normal(rng, 1, 1, sizes[0], dtype=dtype)
     got, ran = h.kernels(lambda: res + (mats[0](x) + biases[0]))
     assert sum(ran.values()) == 1, ran

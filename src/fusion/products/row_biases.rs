@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::row_products::Input;
-use crate::core::Stream;
+use crate::core::{Array, Stream};
 use crate::fusion::plan::Free;
 use crate::kernels::elementwise::program::Inst;
 use crate::ops::elementwise::instruction;
@@ -35,5 +35,8 @@ pub(in crate::fusion) fn biases(free: &Free, results: &[usize], stream: Stream) 
         found.steps.push(sum);
         found.arrays.push((sum, k));
     }
-    Some(found)
+    // What one workgroup makes no other one may read.
+    let own = |a: &Array| results.iter().chain(&found.steps).any(|&i| free.array(i).same(a));
+    let apart = |&(sum, k): &Input| free.node(sum).is_some_and(|n| !own(&n.inputs[k]));
+    found.arrays.iter().all(apart).then_some(found)
 }

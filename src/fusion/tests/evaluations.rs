@@ -283,6 +283,16 @@ fn biases_of_products_of_one_row() {
         // One of them is none.
         let some = [with(&a, &row, &biases[0]), b.times(&row, s)];
         assert_eq!(runs(&some), ["QUANTIZED_MATMUL+QUANTIZED_MATMUL", "add"]);
+        // What is added to one of them is another one of them, or its sum.
+        let [a1, b1, c1] = [&b, &c, &Matrix::new(32, 4)].map(|m| m.times(&row, s));
+        let first = add(&a1, &biases[1], s).unwrap();
+        let all = [add(&b1, &first, s).unwrap(), add(&c1, &biases[2], s).unwrap(), first];
+        drop((a1, b1, c1));
+        assert_eq!(runs(&all)[0], "QUANTIZED_MATMUL+QUANTIZED_MATMUL+QUANTIZED_MATMUL");
+        let [a1, b1, c1] = [&b, &c, &Matrix::new(32, 4)].map(|m| m.times(&row, s));
+        let all = [add(&b1, &a1, s).unwrap(), add(&c1, &biases[2], s).unwrap()];
+        drop((a1, b1, c1));
+        assert_eq!(runs(&all)[0], "QUANTIZED_MATMUL+QUANTIZED_MATMUL+QUANTIZED_MATMUL");
         // One matrix: with what its result is added to.
         let sum = {
             let o = with(&a, &row, &biases[0]);
@@ -350,8 +360,8 @@ fn two_steps_behind_a_product() {
         assert_eq!(runs(&[gated]), ["quantized_matmul+quantized_matmul+exp+MULTIPLY"], "of the second one");
 
         // Numbers that always are others get no kernels of their own.
-        let last = (0..40).map(|i| runs(&[scaled(100.0 + f64::from(i))])).last().unwrap();
-        assert_eq!(last, ["quantized_matmul", "multiply"]);
+        let all: Vec<_> = (0..40).map(|i| runs(&[scaled(100.0 + f64::from(i))])).collect();
+        assert_eq!(all[39], ["quantized_matmul", "multiply"]);
         assert_eq!(runs(&[scaled(100.0)]), ["quantized_matmul+MULTIPLY"]);
     });
 }
