@@ -21,7 +21,7 @@ struct PostNorm {
 
 /// The join that begins with the normalisation of step `i`.
 pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
-    free.primitive::<Norm>(i, stream).filter(|_| device::joins_post_norms(stream))?;
+    free.primitive::<Norm>(i, stream).filter(|_| free.only_used(i, 1) && device::joins_post_norms(stream))?;
     let (made, sum) = (free.array(i), free.reader(i, stream)?);
     let node = free.node(sum)?;
     let like = |a: &Array| a.shape() == made.shape() && a.dtype() == made.dtype();

@@ -143,10 +143,14 @@ fn few(program: &Program, numbers: Numbers) -> bool {
     }
 }
 
-/// Whether step `j` alone reads what step `p` gives.
+/// How often step `j` reads what step `p` gives.
+fn reads(free: &Free, p: usize, j: usize) -> usize {
+    free.node(j).map_or(0, |n| n.inputs.iter().filter(|a| a.same(free.array(p))).count())
+}
+
+/// Whether step `j` alone does.
 fn alone(free: &Free, p: usize, j: usize) -> bool {
-    let Some(node) = free.node(j) else { return false };
-    let reads = node.inputs.iter().filter(|a| a.same(free.array(p))).count();
+    let reads = reads(free, p, j);
     reads > 0 && free.only_used(p, reads)
 }
 
@@ -168,7 +172,9 @@ pub(in crate::fusion) fn following(free: &Free, products: &[usize], stream: Stre
     while steps.len() < STEPS {
         let latest = steps.last().map_or(last, |&j| j.max(last));
         let from = steps.first().map_or(last, |_| latest);
-        let Some(j) = free.behind(from).find(|&j| open.iter().any(|&p| alone(free, p, j))) else { break };
+        // Who comes first and does not read one of them alone ends the search.
+        let first = free.behind(from).find(|&j| open.iter().any(|&p| reads(free, p, j) > 0));
+        let Some(j) = first.filter(|&j| open.iter().any(|&p| alone(free, p, j))) else { break };
         open.retain(|p| !alone(free, *p, j));
         open.push(j);
         steps.push(j);
