@@ -170,8 +170,9 @@ def main():
         print(f"{name:14s} {commands:5.1f} commands {barriers:5.1f} barriers a layer", flush=True)
         if args.kernels:
             many[2].subtract(few[2])
-            for kernel, n in sorted(many[2].items(), key=lambda k: -k[1]):
-                print(f"    {n / 2:4.1f} {kernel}" if n else "", end="\n" if n else "")
+            for kernel, n in many[2].most_common():
+                if n:
+                    print(f"    {n / 2:4.1f} {kernel}")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ use super::alike::Alike;
 use crate::core::array::Node;
 use crate::core::{Array, Event, Primitive, Result, Stream};
 use crate::graph::levels::Step;
-use crate::ops::elementwise::is_elementwise;
+use crate::kernels::elementwise::program::Inst;
+use crate::ops::elementwise::{instruction, is_elementwise};
 use crate::ops::view::transposed;
 
 /// Steps around one that are looked at: the order is by levels, so that what belongs together is near.
@@ -244,7 +245,7 @@ impl<'a> Free<'a> {
 
     /// The same among so many steps behind `i`.
     pub fn reader_within(&self, i: usize, stream: Stream, reach: usize) -> Option<usize> {
-        self.first_reader(i, stream, reach).filter(|_| self.only_used(i, 1))
+        self.only_used(i, 1).then(|| self.first_reader(i, stream, reach)).flatten()
     }
 
     /// The first of so many steps behind `i` that reads its array.
@@ -254,6 +255,15 @@ impl<'a> Free<'a> {
             node.is_some_and(|n| n.inputs.iter().any(|a| a.same(self.array(i))))
         };
         self.following(i, reach).find(reads)
+    }
+
+    /// The step that alone reads the array of step `i` and adds another one to it, and which of its inputs that is.
+    pub fn sum(&self, i: usize, stream: Stream) -> Option<(usize, usize)> {
+        let sum = self.reader(i, stream)?;
+        let node = self.node(sum)?;
+        let Inst::Op(op) = instruction(&*node.primitive)? else { return None };
+        let other = node.inputs.iter().position(|a| !a.same(self.array(i)))?;
+        (op.row().name == "add").then_some((sum, other))
     }
 
     /// How many hold the array of step `i`: those who read it, and callers.

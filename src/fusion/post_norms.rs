@@ -5,9 +5,7 @@ use smallvec::smallvec;
 use super::device;
 use super::plan::{Free, Join, Members, Work, primitive};
 use crate::core::{Array, Result, Stream};
-use crate::kernels::elementwise::program::Inst;
 use crate::on_gpu;
-use crate::ops::elementwise::instruction;
 use crate::ops::fast::Norm;
 #[cfg(feature = "vulkan")]
 use crate::ops::support::*;
@@ -21,15 +19,12 @@ struct PostNorm {
 
 /// The join that begins with the normalisation of step `i`.
 pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
-    free.primitive::<Norm>(i, stream).filter(|_| free.only_used(i, 1) && device::joins_post_norms(stream))?;
-    let (made, sum) = (free.array(i), free.reader(i, stream)?);
-    let node = free.node(sum)?;
+    free.primitive::<Norm>(i, stream).filter(|_| device::joins_post_norms(stream))?;
+    let (made, (sum, other)) = (free.array(i), free.sum(i, stream)?);
     let like = |a: &Array| a.shape() == made.shape() && a.dtype() == made.dtype();
-    let Inst::Op(op) = instruction(&*node.primitive)? else { return None };
-    if op.row().name != "add" || !node.inputs.iter().all(like) || !like(free.array(sum)) {
+    if !like(&free.node(sum)?.inputs[other]) || !like(free.array(sum)) {
         return None;
     }
-    let other = node.inputs.iter().position(|a| !a.same(made))?;
     let at = free.place(&[i, sum], &[sum])?;
     let work = Box::new(PostNorm { norm: i, sum, other });
     Some(Join { at, members: smallvec![i, sum], results: smallvec![sum], work })

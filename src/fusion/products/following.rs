@@ -170,20 +170,20 @@ pub(in crate::fusion) fn following(free: &Free, products: &[usize], stream: Stre
     let mut open: SmallVec<[usize; 4]> = SmallVec::from_slice(products);
     let (mut steps, mut ends): (SmallVec<[usize; STEPS]>, SmallVec<[usize; STEPS]>) = Default::default();
     while steps.len() < STEPS {
-        let latest = steps.last().map_or(last, |&j| j.max(last));
-        let from = steps.first().map_or(last, |_| latest);
+        let from = steps.last().copied().unwrap_or(last);
+        let Some(j) = free.behind(from).find(|&j| open.iter().any(|&p| reads(free, p, j) > 0)) else { break };
         // Who comes first and does not read one of them alone ends the search.
-        let first = free.behind(from).find(|&j| open.iter().any(|&p| reads(free, p, j) > 0));
-        let Some(j) = first.filter(|&j| open.iter().any(|&p| alone(free, p, j))) else { break };
+        let before = open.len();
         open.retain(|p| !alone(free, *p, j));
+        if open.len() == before {
+            break;
+        }
         open.push(j);
         steps.push(j);
         if open.len() == 1 {
             ends.push(steps.len());
         }
     }
-    let known = |f: &Following| device::follows(stream, made.dtype(), f.after);
-    let (shortest, longer) = ends.split_first()?;
-    let found = longer.iter().rev().find_map(|&n| grown(&steps[..n]).filter(known));
-    found.or_else(|| grown(&steps[..*shortest]).filter(|f| f.steps.len() == 1 || known(f)))
+    let known = |f: &Following| f.steps.len() == 1 || device::follows(stream, made.dtype(), f.after);
+    ends.iter().rev().find_map(|&n| grown(&steps[..n]).filter(known))
 }

@@ -5,8 +5,6 @@ use smallvec::SmallVec;
 use super::row_products::Input;
 use crate::core::{Array, Stream};
 use crate::fusion::plan::Free;
-use crate::kernels::elementwise::program::Inst;
-use crate::ops::elementwise::instruction;
 
 /// The sums, and the arrays, one for each product.
 #[derive(Default)]
@@ -19,14 +17,9 @@ pub(in crate::fusion) struct Biases {
 pub(in crate::fusion) fn biases(free: &Free, results: &[usize], stream: Stream) -> Option<Biases> {
     let mut found = Biases::default();
     for &p in results {
-        let (made, sum) = (free.array(p), free.reader(p, stream)?);
-        let node = free.node(sum)?;
-        let Inst::Op(op) = instruction(&*node.primitive)? else { return None };
-        let [a, b] = &node.inputs[..] else { return None };
-        let (k, other) = if a.same(made) { (1, b) } else { (0, a) };
-        let out = free.array(sum);
-        let fits = op.row().name == "add"
-            && other.size() == made.size()
+        let (made, (sum, k)) = (free.array(p), free.sum(p, stream)?);
+        let (other, out) = (&free.node(sum)?.inputs[k], free.array(sum));
+        let fits = other.size() == made.size()
             && [other, out].iter().all(|x| x.dtype() == made.dtype())
             && out.shape() == made.shape();
         if !fits {
