@@ -4,6 +4,9 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
+use smallvec::SmallVec;
+
+use super::deferred;
 use super::device::Device;
 use super::held::{Chain, Held};
 use super::progress::Early;
@@ -343,6 +346,29 @@ impl CommandEncoder {
             self.op.begun = true;
             return Ok(true);
         }
+    }
+
+    /// What is to be known of the command that is held back, if it is a `T`.
+    pub(in crate::vulkan) fn ask_held<T: Chain, R>(&self, ask: impl Fn(&T) -> Option<R>) -> Option<R> {
+        let mut r = self.state.lock_rec();
+        r.held(self.state)?.chain.any().downcast_ref().and_then(ask)
+    }
+
+    /// Takes the command that is held back out of what is recorded, if it is such a `T`, for the next one, which does what it would have
+    /// done; what that reads and writes.
+    pub(in crate::vulkan) fn take_held<T: Chain>(
+        &mut self,
+        is: impl Fn(&T) -> bool,
+    ) -> Option<[SmallVec<[(u64, u64); 16]>; 2]> {
+        let mut r = self.state.lock_rec();
+        r.held(self.state).and_then(|h| h.chain.any().downcast_ref()).filter(|&c| is(c))?;
+        let held = r.held.take()?;
+        Some([held.reads, held.writes[..].into()])
+    }
+
+    /// The batch lacks a command of an earlier operation, too.
+    pub(in crate::vulkan) fn fail(&self, error: &Error) {
+        deferred::fail(self.point(), error, true);
     }
 
     /// A block of its own for this stream, full of zeros.

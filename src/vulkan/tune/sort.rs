@@ -2,10 +2,24 @@
 //! `radix` and `scatter`.
 
 use super::profile::{Best, Profile, best};
+use crate::core::Dtype;
 use crate::core::env::KernelVariant;
+use crate::kernels::sort::Selection;
 
 pub static SELECT: KernelVariant =
     KernelVariant::new("sort_select", "a sort, and a kernel for each step around it");
+
+pub static CHOICE: KernelVariant = KernelVariant::new(
+    "choice",
+    "the shader for the choice of experts, a command of its own, on GPUs that take PTX",
+);
+
+/// Longest row of which a warp chooses, most that are chosen, and most rows: as many as few rows of picked products have.
+const CHOSEN_OF: i64 = 256;
+/// See [`CHOSEN_OF`].
+const CHOSEN: u32 = 32;
+/// See [`CHOSEN_OF`].
+const CHOSEN_ROWS: i64 = 64;
 
 pub static SORT_ROWS: KernelVariant = KernelVariant::new("sort_rows", "a workgroup for each short row too");
 
@@ -34,6 +48,18 @@ const COUNTED: i64 = 1024;
 /// Whether elements of rows of length `n`, of so many in all, are chosen without sorting the rows.
 pub fn selects(n: i64, elements: i64) -> bool {
     (1..=COUNTED).contains(&n) && elements <= i64::from(u32::MAX) && !SELECT.disabled()
+}
+
+/// Whether a warp chooses from each of so many rows of length `n`, in PTX: the first ranks or the last ones.
+pub fn chooses(p: &Profile, dtype: Dtype, how: Selection, [rows, n]: [i64; 2]) -> bool {
+    let end = how.from == 0 || i64::from(how.from + how.count) == n;
+    p.features.ptx
+        && matches!(dtype, Dtype::BF16 | Dtype::F16)
+        && (1..=CHOSEN).contains(&how.count)
+        && (1..=CHOSEN_OF).contains(&n)
+        && (1..=CHOSEN_ROWS).contains(&rows)
+        && end
+        && !CHOICE.disabled()
 }
 
 /// Lanes that share such a row, of at most so many, and elements of each.

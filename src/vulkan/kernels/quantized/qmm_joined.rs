@@ -360,7 +360,7 @@ pub fn takes_norm(stream: Stream, format: Option<Format>, dtype: Dtype, sizes: [
 
 /// Records the products; `reads` and `writes` are all ranges that they touch.
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &[(u64, u64)]) -> Result<()> {
-    let native = [wide_codes::run, few_rows::run, few_picked::run, chain::run, wide::run];
+    let native = [wide_codes::run, few_rows::run, chain::picked::run, few_picked::run, chain::run, wide::run];
     for run in native {
         if run(enc, j, reads, writes)? {
             return Ok(());

@@ -3,6 +3,7 @@
 //! radix where they are so long that this takes fewer passes over memory (`radix`). Complex values, which do
 //! not follow from their keys, are sorted by index. MLX_VK_SORT=radix|merge forces a way for longer rows.
 
+pub(in crate::vulkan) mod choice;
 pub(in crate::vulkan) mod radix;
 mod rows;
 pub mod search;

@@ -1,6 +1,7 @@
 //! Host side of shaders/sort/select.comp: the places of the elements of short rows that have some ranks, and numbers at
 //! those places, which a language model with experts asks for in each layer.
 
+use super::choice;
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::sort::{Followed, Selection};
@@ -74,6 +75,9 @@ pub fn select(
     // INVARIANT: the pattern asks for a last axis.
     let n = *keys.shape.last().expect("a last axis") as u32;
     if places.size() == 0 {
+        return Ok(());
+    }
+    if numbers.is_none() && choice::hold(enc, keys, how, places, chosen)? {
         return Ok(());
     }
     let rows = keys.size() as u64 / u64::from(n);

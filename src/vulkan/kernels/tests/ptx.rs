@@ -4,11 +4,14 @@
 
 #[path = "ptx_doubles.rs"]
 mod doubles;
+#[path = "ptx_memory.rs"]
+mod memory;
 #[path = "ptx_products.rs"]
 mod products;
 
 use std::collections::HashMap;
 
+use self::memory::{bytes, copy, load, store};
 use self::products::{Arrivals, Elements};
 
 const LANES: usize = 32;
@@ -45,8 +48,8 @@ enum Kind {
     Branch(String),
     /// A word of another lane, where there is one, by its own number and another.
     Shuffle(fn(usize, usize) -> Option<usize>),
-    /// Which lanes say so.
-    Vote,
+    /// What lanes find together, by their numbers and what each says: which of them say so, or the greatest.
+    Together(fn(u64, usize, u64) -> u64),
     Product(Elements),
     Transpose,
     /// A warp's share of a product of a warpgroup.
@@ -402,8 +405,9 @@ impl Reader {
                 (i.kind, i.to) = (Kind::Shuffle(other), registers(&parts[0]));
                 i.from = operands(&parts[1..3]);
             }
-            Some("vote") => {
-                (i.kind, i.to, i.from) = (Kind::Vote, registers(&parts[0]), operands(&parts[1..2]))
+            Some(of_warp @ ("vote" | "redux")) => {
+                i.kind = Kind::Together(products::together(of_warp));
+                (i.to, i.from) = (registers(&parts[0]), operands(&parts[1..2]));
             }
             Some("mbarrier") => {
                 let (what, at) = Arrivals::of(name);
@@ -603,10 +607,10 @@ impl Program {
                     warp.values[i.to[0] * LANES + lane] = all[from];
                 }
             }
-            Kind::Vote => {
-                let says = |lane: &usize| value(warp, i.from[0], *lane, around) & 1 == 1;
-                let mask = each(lanes).filter(says).fold(0_u64, |m, lane| m | 1 << lane);
-                each(lanes).for_each(|lane| warp.values[i.to[0] * LANES + lane] = mask);
+            Kind::Together(of) => {
+                let says = |all, lane| of(all, lane, value(warp, i.from[0], lane, around));
+                let found = each(lanes).fold(0, says);
+                each(lanes).for_each(|lane| warp.values[i.to[0] * LANES + lane] = found);
             }
             Kind::Product(_) | Kind::Transpose | Kind::WarpgroupProduct => {
                 assert_eq!(lanes, u32::MAX, "{}: lanes are missing", i.text);
@@ -650,50 +654,4 @@ fn value(warp: &Warp, o: Operand, lane: usize, around: &Around) -> u64 {
         Operand::Special(0) => around.place[0] + lane as u64,
         Operand::Special(i) => around.place[i],
     }
-}
-
-/// The bytes that an instruction of a lane reads or writes.
-fn bytes<'a>(i: &Instruction, at: u64, n: usize, around: &'a mut Around, space: Space) -> &'a mut [u8] {
-    match space {
-        Space::Global => around.memory.find(at, n, &i.text),
-        _ => {
-            let at = at as u32 as usize;
-            assert!(at.is_multiple_of(n) && at + n <= around.shared.len(), "{}: shared {at}", i.text);
-            &mut around.shared[at..at + n]
-        }
-    }
-}
-
-fn load(i: &Instruction, warp: &mut Warp, lane: usize, around: &mut Around, space: Space, width: usize) {
-    let at = value(warp, i.from[0], lane, around).wrapping_add(i.offset);
-    let n = width * i.to.len();
-    let all: Vec<u8> = match space {
-        Space::Param => around.params[at as usize..at as usize + n].to_vec(),
-        _ => bytes(i, at, n, around, space).to_vec(),
-    };
-    for (k, part) in all.chunks(width).enumerate() {
-        let mut eight = [0; 8];
-        eight[..width].copy_from_slice(part);
-        warp.values[i.to[k] * LANES + lane] = u64::from_le_bytes(eight);
-    }
-}
-
-fn store(i: &Instruction, warp: &mut Warp, lane: usize, around: &mut Around, space: Space, width: usize) {
-    let at = value(warp, i.from[0], lane, around).wrapping_add(i.offset);
-    let parts = &i.from[1..];
-    let all: Vec<u8> =
-        parts.iter().flat_map(|&o| value(warp, o, lane, around).to_le_bytes()[..width].to_vec()).collect();
-    bytes(i, at, all.len(), around, space).copy_from_slice(&all);
-}
-
-/// Bytes of the device's memory to the workgroup's; fewer may be there than are written, with zeros behind.
-fn copy(i: &Instruction, warp: &Warp, lane: usize, around: &mut Around) {
-    let all: Vec<u64> = i.from.iter().map(|&o| value(warp, o, lane, around)).collect();
-    let (n, there) = (all[2] as usize, if all.len() > 4 { all[3] as usize } else { all[2] as usize });
-    let mut data = vec![0; n];
-    if there > 0 {
-        let from = all[1].wrapping_add(all[all.len() - 1]);
-        data[..there].copy_from_slice(around.memory.find(from, there, &i.text));
-    }
-    bytes(i, all[0].wrapping_add(i.offset), n, around, Space::Shared).copy_from_slice(&data);
 }

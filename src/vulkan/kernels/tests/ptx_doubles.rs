@@ -34,6 +34,7 @@ pub(super) fn pure(name: &str) -> Option<Pure> {
             };
             part(0) | part(16)
         },
+        "cvt.rni.f32.f32" => |a| bits(float(a[0]).round_ties_even()),
         "cvt.u32.u64" => |a| a[0] & 0xffff_ffff,
         "cvt.rn.f32.s32" => |a| bits(a[0] as u32 as i32 as f32),
         "mad.wide.s32" => |a| {

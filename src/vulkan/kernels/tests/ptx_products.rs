@@ -23,6 +23,14 @@ impl Arrivals {
     }
 }
 
+/// What lanes find together: the votes of those who say so, or the greatest word.
+pub(super) fn together(of_warp: &str) -> fn(u64, usize, u64) -> u64 {
+    match of_warp {
+        "vote" => |all, lane, v| all | (v & 1) << lane,
+        _ => |all, _, v| all.max(v & 0xffff_ffff),
+    }
+}
+
 /// A barrier of warps, by its number and threads.
 pub(super) fn barrier(reader: &Reader, parts: &[Vec<String>]) -> Kind {
     let threads = parts.get(1).map(|p| p[0].parse::<usize>().expect("a number"));

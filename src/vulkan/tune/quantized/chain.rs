@@ -15,6 +15,11 @@ pub static GEMV_CHAIN: KernelVariant = KernelVariant::new(
     "a kernel for each product of one row with a matrix of 16-bit elements and what is around it, on GPUs that take PTX",
 );
 
+pub static QMM_CHAIN_PICKED: KernelVariant = KernelVariant::new(
+    "qmm_chain_picked",
+    "kernels of their own for the products of one row with the matrices that it picks, on GPUs that take PTX",
+);
+
 /// Threads of a workgroup, of which each multiprocessor has one, and warps.
 pub(in crate::vulkan) const THREADS: u32 = 512;
 pub(in crate::vulkan) const WARPS: u32 = THREADS / 32;
@@ -61,6 +66,15 @@ pub(in crate::vulkan) fn takes(p: &Profile, format: Format, dtype: Dtype, [k, no
     let asked = forced().is_some() || plain() || streams();
     let fits = k % i64::from(format.group) == 0;
     codes && fits && !asked && rows(p, dtype, [k, norm]) && !QMM_CHAIN.disabled()
+}
+
+/// Whether rows of `k` elements go through them that pick so many matrices of `n` rows, and those of what they make.
+pub(in crate::vulkan) fn picks(p: &Profile, format: Format, dtype: Dtype, [k, n, count]: [i64; 3]) -> bool {
+    let long = i64::from(LONGEST);
+    takes(p, format, dtype, [k.max(LEAST), 0])
+        && k <= long
+        && n * count <= long
+        && !QMM_CHAIN_PICKED.disabled()
 }
 
 /// The same for matrices of elements, whose rows begin at whole chunks.

@@ -134,6 +134,9 @@ FINISHED:",
     /// A result that is no number, as the matrix of the values of codes gives it: elements beyond 2^27, sums of codes beyond the largest
     /// number, and infinities are infinities or NaN here. A normalised row has none of the first, and gives NaN for the last.
     fn check(self, o: &mut String, side: u32) {
+        if self.picks.is_some() {
+            return self.check_picked(o, side);
+        }
         put(
             o,
             format_args!(

@@ -5,6 +5,10 @@
 
 mod finish;
 pub mod front;
+pub mod picked;
+#[cfg(test)]
+mod picked_tests;
+mod picks;
 mod row;
 #[cfg(test)]
 mod tests;
@@ -16,6 +20,7 @@ use std::any::Any;
 use smallvec::SmallVec;
 
 use self::front::Front;
+use self::picks::Picked;
 use super::qmm_joined::Joined;
 use super::steps::arrays;
 use super::stream;
@@ -79,6 +84,9 @@ struct Stage {
     x_tag: u32,
     array_tags: [u32; 2],
     tag: u32,
+    /// Of matrices that are picked: rows of each, and how many columns are of one of them.
+    rows: u32,
+    part: u32,
 }
 
 /// What the kernel is told.
@@ -89,11 +97,26 @@ struct Args {
     stage: [Stage; STAGES],
 }
 
-const _: () = assert!(size_of::<Stage>() == (4 + 5 * MATRICES) * 8 + 12 * 4);
+const _: () = assert!(size_of::<Stage>() == (4 + 5 * MATRICES) * 8 + 14 * 4);
 const _: () = assert!(size_of::<Args>() == 8 + STAGES * size_of::<Stage>());
 
 // SAFETY: repr(C) of fields of 8 bytes and an even number of 4, without padding.
 unsafe impl Told for Args {}
+
+/// What it is told of what is picked: the row it is chosen from, where places of what is chosen are, numbers beside them, if any;
+/// matrices to choose from, and whether places are signed.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct PickArgs {
+    keys: u64,
+    places: u64,
+    chosen: u64,
+    matrices: u32,
+    signed: u32,
+}
+
+// SAFETY: repr(C) of fields of 8 bytes and two of 4.
+unsafe impl Told for PickArgs {}
 
 /// How many arrays are read after a product.
 fn read_after(j: &Joined) -> u32 {
@@ -131,6 +154,12 @@ impl KernelKey for Key {
         // What all names said before there was another dtype.
         let kind = if self.chain.half() { kind + "_float16" } else { kind };
         let kind = self.chain.front.map_or(String::new(), |f| f.name() + "_") + &kind;
+        let picks = match self.chain.picks {
+            Some(Picked::Chosen(choice)) => choice.name() + "_",
+            Some(Picked::Stored(count)) => format!("picked_{count}_"),
+            None => String::new(),
+        };
+        let kind = picks + &kind;
         kind + &afters.collect::<String>()
     }
 
@@ -160,6 +189,8 @@ struct Chained {
     afters: SmallVec<[KeptAfter; STAGES]>,
     /// The attention before them.
     front: Option<Front>,
+    /// What is picked, and how that is told.
+    picks: Option<(Picked, PickArgs)>,
     group: u32,
     dtype: Dtype,
     workgroups: u32,
@@ -178,6 +209,7 @@ impl Chained {
             made: SmallVec::new(),
             afters: SmallVec::new(),
             front: None,
+            picks: None,
             group,
             dtype,
             workgroups,
@@ -192,7 +224,8 @@ impl Chained {
     fn program(&self) -> (Key, Args) {
         let ragged = self.stages.iter().any(|s| s.k % span(self.group) != 0);
         let front = self.front.as_ref().map(|f| f.program);
-        let chain = text::Chain { group: self.group, dtype: self.dtype, ragged, front };
+        let picks = self.picks.map(|p| p.0);
+        let chain = text::Chain { group: self.group, dtype: self.dtype, ragged, front, picks };
         let key = Key { chain, afters: self.afters.clone() };
         let mut args = Args { stages: self.stages.len() as u64, ..Args::default() };
         args.stage[..self.stages.len()].copy_from_slice(&self.stages);
@@ -202,7 +235,8 @@ impl Chained {
     /// All that the kernel is told.
     fn told(&self, args: &Args) -> SmallVec<[u8; 256]> {
         let front = self.front.as_ref().map_or(&[][..], |f| f.args.bytes());
-        args.bytes().iter().chain(front).copied().collect()
+        let picks = self.picks.as_ref().map_or(&[][..], |p| p.1.bytes());
+        args.bytes().iter().chain(front).chain(picks).copied().collect()
     }
 
     /// The number of what comes after a product, from 1 on; 0 is nothing.
@@ -230,6 +264,13 @@ impl Chained {
         self.late.extend(j.late());
         self.reads.extend_from_slice(reads);
         self.writes.extend_from_slice(writes);
+    }
+
+    /// The last product is one of picked matrices.
+    fn mark(&mut self, kind: u32) {
+        if let Some(stage) = self.stages.last_mut() {
+            stage.flags |= kind;
+        }
     }
 
     /// The last product whose only result lies at `address`, so many bytes long.

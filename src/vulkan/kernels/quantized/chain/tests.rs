@@ -82,7 +82,7 @@ fn texts_are_whole() {
     let kinds = [Dtype::BF16, Dtype::F16];
     for (group, dtype) in [VALUES, 32, 64, 128].into_iter().flat_map(|g| kinds.map(|d| (g, d))) {
         for ragged in [false, true] {
-            let chain = text::Chain { group, dtype, ragged, front: None };
+            let chain = text::Chain { group, dtype, ragged, front: None, picks: None };
             let key = Key { chain, afters: smallvec![on(dtype, added())] };
             let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
             let words: Vec<&str> = text.split_whitespace().collect();
@@ -102,7 +102,7 @@ fn plain<'a>(x: u64, k: usize, matrices: &'a [Matrix], results: &'a [u64]) -> Jo
 }
 
 /// Adds a product to a chain, as its first or behind another.
-fn follow(chain: &mut Chained, j: &Joined) {
+pub(super) fn follow(chain: &mut Chained, j: &Joined) {
     let made = stage(j, chain.group, chain.workgroups).expect("a stage");
     let (reads, writes) = ([(j.x, 2 * j.k as u64)], [(j.results[0], 2 * j.matrices[0].rows as u64)]);
     if chain.stages.is_empty() {

@@ -5,7 +5,8 @@
 
 use std::mem::offset_of;
 
-use super::{Args, Stage, place};
+use super::picks::{self, Picked};
+use super::{Args, PickArgs, Stage, place};
 use crate::core::Dtype;
 use crate::vulkan::kernels::attention::several::{Args as FrontArgs, Program as Front};
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, kind, put};
@@ -23,6 +24,8 @@ pub struct Chain {
     pub ragged: bool,
     /// An attention that comes first.
     pub front: Option<Front>,
+    /// Where it is said which matrices rows pick, which comes first.
+    pub picks: Option<Picked>,
 }
 
 /// Groups of a span.
@@ -82,8 +85,8 @@ impl Chain {
 
     /// The text; `after[i]` makes `y0` of the products `y0` and `y1` and the elements `a0` and `a1` of arrays, all rounded.
     pub fn text(self, after: &[String]) -> String {
-        let front = self.front.map_or(0, |_| size_of::<FrontArgs>());
-        let mut o = head("sm_90", progress::told::<Args>() + front, [THREADS, 1]);
+        let first = self.first_bytes();
+        let mut o = head("sm_90", progress::told::<Args>() + first, [THREADS, 1]);
         put(
             &mut o,
             format_args!(
@@ -98,6 +101,7 @@ impl Chain {
             ),
         );
         self.registers(&mut o);
+        self.picking(&mut o);
         self.begin(&mut o);
         if let Some(front) = self.front {
             front.front_join(&mut o);
@@ -120,11 +124,17 @@ ENDED:",
                 size_of::<Stage>()
             ),
         );
-        progress::ends(&mut o, size_of::<Args>() + front);
+        progress::ends(&mut o, size_of::<Args>() + first);
         put(&mut o, format_args!("ret;"));
         self.next_run(&mut o);
         put(&mut o, format_args!("}}"));
         o
+    }
+
+    /// Bytes that it is told of what comes first, behind those of products.
+    fn first_bytes(self) -> usize {
+        let front = self.front.map_or(0, |_| size_of::<FrontArgs>());
+        front + self.picks.map_or(0, |_| size_of::<PickArgs>())
     }
 
     fn registers(self, o: &mut String) {
@@ -164,6 +174,9 @@ shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g; shr.u32 la
         if let Some(front) = self.front {
             front.front_parts(o, size_of::<Args>() + size_of::<FrontArgs>());
         }
+        if let Some(picked) = self.picks {
+            self.find_picks(o, picked, size_of::<Args>());
+        }
         self.run(o, "FIRST");
         self.second(o);
         if self.values() {
@@ -172,7 +185,7 @@ shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g; shr.u32 la
             (0..BATCHES).for_each(|j| self.fetch(o, j));
             self.fetch_factors(o);
         }
-        if self.front.is_none() {
+        if self.first_bytes() == 0 {
             progress::workgroup_waits(o, size_of::<Args>());
         }
         put(
@@ -271,7 +284,7 @@ ld.param.u32 ck,[ca+{k}];",
             format_args!(
                 "add.u32 t0,ck,{more}; shr.u32 t0,t0,{span}; mul.lo.u32 t0,t0,n; mul.lo.u32 cu,t0,warp; add.u32 cend,cu,t0; shr.u32 cu,cu,{wlog}; shr.u32 cend,cend,{wlog};
 {pitch} cpitch,ck,1; shr.u32 cspitch,ck,{half};
-setp.ge.u32 p,cu,cend;
+{parts}setp.ge.u32 p,cu,cend;
 @p bra {label};
 {label}PLACE:
 mov.u32 cat,cu; mov.u32 cquad,0;",
@@ -280,6 +293,7 @@ mov.u32 cat,cu; mov.u32 cquad,0;",
                 wlog = WARPS.ilog2(),
                 pitch = if self.values() { "shl.b32" } else { "shr.u32" },
                 half = (self.group / 2).max(1).ilog2(),
+                parts = self.part_pitches(),
             ),
         );
         self.share(o, "ca", ["cbase", "n", "tmp0"]);
@@ -293,11 +307,12 @@ mov.u32 cat,cu; mov.u32 cquad,0;",
         put(
             o,
             format_args!(
-                "sub.u32 t3,t3,cat; sub.u32 t0,cend,cu; min.u32 run,t3,t0; add.u32 cu,cu,run; sub.u32 run,run,1;
+                "sub.u32 t3,t3,cat; sub.u32 t0,cend,cu; min.u32 run,t3,t0; {row}add.u32 cu,cu,run; sub.u32 run,run,1;
 ld.param.u64 nc,[sm+{codes}]; mad.wide.u32 nc,row0,cpitch,nc; mul.lo.u32 t0,cquad,{span}; mad.lo.u32 t0,lane,{lanes},t0; cvt.u64.u32 wide,t0; add.u64 nc,nc,wide;
 ld.param.u64 ns,[sm+{scales}]; mad.wide.u32 ns,row0,cspitch,ns; mul.lo.u32 t0,cquad,{factors}; cvt.u64.u32 wide,t0; add.u64 ns,ns,wide;
 ld.param.u64 nz,[sm+{biases}]; mad.wide.u32 nz,row0,cspitch,nz; add.u64 nz,nz,wide;
 cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
+                row = self.picked_row(label),
                 codes = place!(codes),
                 scales = place!(scales),
                 biases = place!(biases),
@@ -306,11 +321,19 @@ cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
                 factors = self.factors(),
             ),
         );
+        if self.picks.is_some() {
+            self.picked_columns(o, label);
+        }
         if self.ragged {
+            let pitch = if self.picks.is_some() {
+                "shr.u32 t0,ck,1; sub.u32 room,t0,room;"
+            } else {
+                "sub.u32 room,cpitch,room;"
+            };
             put(
                 o,
                 format_args!(
-                    "mul.lo.u32 room,cquad,{}; sub.u32 room,cpitch,room; mul.lo.u32 t0,lane,{}; sub.s32 room,room,t0;",
+                    "mul.lo.u32 room,cquad,{}; {pitch} mul.lo.u32 t0,lane,{}; sub.s32 room,room,t0;",
                     self.span_bytes(),
                     self.lane_bytes()
                 ),
@@ -332,7 +355,15 @@ cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
         for (side, from) in ["nc", "nc1", "nc2", "nc3"].into_iter().enumerate() {
             let c = (TILE * j + side as u32) * w;
             let to = if w == 2 { format!("v2.b32 {{c{c},c{}}}", c + 1) } else { format!("b32 c{c}") };
-            put(o, format_args!("@{guard} ld.global.nc.L1::no_allocate.{to},[{from}+{at}];"));
+            match self.picks {
+                Some(_) if j > 0 => put(
+                    o,
+                    format_args!(
+                        "add.u64 na,{from},nj{j};\n@{guard} ld.global.nc.L1::no_allocate.{to},[na];"
+                    ),
+                ),
+                _ => put(o, format_args!("@{guard} ld.global.nc.L1::no_allocate.{to},[{from}+{at}];")),
+            }
         }
     }
 
@@ -342,8 +373,9 @@ cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
             put(
                 o,
                 format_args!(
-                    "mad.lo.u32 t0,cquad,{},lanescale; setp.lt.and.u32 q,t0,cspitch,live;",
-                    self.factors()
+                    "mad.lo.u32 t0,cquad,{},lanescale; setp.lt.and.u32 q,t0,{},live;",
+                    self.factors(),
+                    if self.picks.is_some() { "cfull" } else { "cspitch" }
                 ),
             );
             "q"
@@ -376,6 +408,9 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
                 tile = TILE.ilog2(),
             ),
         );
+        if self.picks.is_some() {
+            put(o, format_args!("and.b32 t0,flags,{}; setp.ne.u32 columns,t0,0;", picks::COLUMNS));
+        }
     }
 
     /// All units of the warp.
@@ -509,6 +544,9 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
     /// Adds up the unit's rows: each lane's numbers, with their scales and biases, over the lanes.
     fn count(self, o: &mut String) {
         self.choose(o, BATCHES - 1);
+        if self.picks.is_some() {
+            self.weigh(o);
+        }
         for row in 0..TILE {
             let v = format!("q{row}");
             for (to, from) in [("v2", "ss"), ("v3", "zz")] {
@@ -522,6 +560,9 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
                 o,
                 format_args!("mul.f32 {v},{v},0f{down:08X}; mul.f32 v3,v3,sum; fma.rn.f32 {v},v2,{v},v3;"),
             );
+            if self.picks.is_some() {
+                put(o, format_args!("mul.f32 {v},{v},weight;"));
+            }
             if self.ragged {
                 put(o, format_args!("selp.f32 {v},{v},zf,valid;"));
             }

@@ -8,14 +8,17 @@ mod program;
 #[cfg(test)]
 mod tests;
 
+use smallvec::SmallVec;
+
 use self::program::Program;
 use super::few_rows::program::Program as Rows;
 use super::few_rows::steps;
 use super::push::Push;
-use super::qmm_joined::{Joined, Matrix};
+use super::qmm_joined::{Joined, Matrix, Picks};
 use super::{steps::arrays, sums};
 use crate::core::Result;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
+use crate::vulkan::kernels::sort::choice;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::quantized::few_picked::{self as table, Picked};
@@ -28,8 +31,9 @@ impl KernelKey for Program {
         let after = self.rows.after.map_or(String::new(), |f| format!("_{}", f.program.name()));
         let (warps, pieces, slots) = (form.warps, form.pieces, self.slots);
         let matrices = self.rows.matrices();
+        let before = self.choice.map_or(String::new(), |c| c.name() + "_");
         format!(
-            "qmm_few_picked_{warps}x{pieces}x{slots}_of_{}_q4g64_{}_{matrices}{after}",
+            "{before}qmm_few_picked_{warps}x{pieces}x{slots}_of_{}_q4g64_{}_{matrices}{after}",
             self.matrices, self.rows.dtype
         )
     }
@@ -88,18 +92,54 @@ pub fn run(
         after: j.after,
         picked: true,
     };
-    let push = Push { rows: picks.count as u32, ..Push::of(j) };
-    let program = Program { rows, slots, matrices: picks.matrices as u32, share: picks.share as u32 };
-    let pipeline = enc.device().pipeline(&program)?;
-    let (n, batch) = (j.rows(), picks.count);
-    enc.describe(2.0 * (n * batch) as f64 * j.k as f64, &[batch, j.m, n, j.k]);
-    let most = picks.count as u32 * rows.units();
-    let groups = table::workgroups(enc.device().profile(), &form, most);
-    // It knows no weights before others made the picks, and its workgroups are all that the device has room for. H200, steps of 30B-A3B of 32
-    // sequences, behind barriers and early: 7.40 and 8.30 ms.
-    enc.dispatch_behind(&pipeline, Told::bytes(&push), [groups, 1, 1], [reads, writes])?;
+    let matrices = (picks.matrices as u32, picks.share as u32);
+    let program = Program { rows, slots, matrices: matrices.0, share: matrices.1, choice: None };
+    if !chosen(enc, j, &picks, &program, [reads, writes])? {
+        let push = Push { rows: picks.count as u32, ..Push::of(j) };
+        record(enc, j, &program, &push, [reads, writes])?;
+    }
     for _ in j.matrices {
         STATS.quantized(table::PLACE, j.m, j.k / i64::from(GROUP));
     }
     Ok(true)
+}
+
+/// Records the products with the choice of what they pick, if that was held back; whether it was.
+fn chosen(
+    enc: &mut CommandEncoder,
+    j: &Joined,
+    picks: &Picks,
+    program: &Program,
+    [reads, writes]: [&[(u64, u64)]; 2],
+) -> Result<bool> {
+    let (places, sizes) = (picks.indices.0, [picks.count, picks.share, picks.matrices]);
+    let Some(within) = choice::held(enc, places, sizes) else { return Ok(false) };
+    let program = Program { choice: Some(within.choice), ..*program };
+    // What may fail comes first.
+    enc.device().pipeline(&program)?;
+    let Some(all) = choice::take(enc, places) else { return Ok(false) };
+    let mut read: SmallVec<[(u64, u64); 16]> = reads.iter().filter(|r| r.0 != places).copied().collect();
+    let mut written: SmallVec<[(u64, u64); 8]> = writes.into();
+    read.extend(all[0].iter().copied());
+    written.extend(all[1].iter().copied());
+    let push = Push { rows: picks.count as u32, norm: within.keys, sums: within.chosen, ..Push::of(j) };
+    record(enc, j, &program, &push, [&read, &written]).inspect_err(|e| enc.fail(e))?;
+    Ok(true)
+}
+
+fn record(
+    enc: &mut CommandEncoder,
+    j: &Joined,
+    program: &Program,
+    push: &Push,
+    touched: [&[(u64, u64)]; 2],
+) -> Result<()> {
+    let pipeline = enc.device().pipeline(program)?;
+    let (n, batch) = (j.rows(), i64::from(push.rows));
+    enc.describe(2.0 * (n * batch) as f64 * j.k as f64, &[batch, j.m, n, j.k]);
+    let most = push.rows * program.rows.units();
+    let groups = table::workgroups(enc.device().profile(), &program.rows.form, most);
+    // It knows no weights before others made the picks, and its workgroups are all that the device has room for. H200, steps of 30B-A3B of 32
+    // sequences, behind barriers and early: 7.40 and 8.30 ms.
+    enc.dispatch_behind(&pipeline, Told::bytes(push), [groups, 1, 1], touched)
 }

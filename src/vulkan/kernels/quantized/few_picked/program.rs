@@ -1,11 +1,14 @@
 //! The text of the products of rows that pick their matrices (PTX): what `few_rows` has for the rows of one matrix, behind the lists of which
 //! matrices are picked, that each workgroup makes for itself.
 
+use std::mem::offset_of;
+
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::progress;
 use crate::vulkan::kernels::quantized::few_rows::program::Program as Rows;
 use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::units::place;
+use crate::vulkan::kernels::sort::choice::Choice;
 use crate::vulkan::tune::quantized::few_picked::{
     BEGINNING, EIGHT, MATRICES, PICKS, SEEN, TAKEN, items, own,
 };
@@ -21,6 +24,8 @@ pub struct Program {
     pub matrices: u32,
     /// Picks that follow each other and have one row of x.
     pub share: u32,
+    /// What makes the picks of each row, which else stand in memory.
+    pub choice: Option<Choice>,
 }
 
 impl Program {
@@ -143,6 +148,9 @@ mov.u32 slot,0; mov.u32 begun,0; mov.u32 it,items; mov.u32 cb,columns; mov.u32 i
             );
         }
         progress::workgroup_waits(o, size_of::<Push>());
+        if let Some(choice) = self.choice {
+            return self.choose(o, choice);
+        }
         for n in 0..self.counted() {
             put(
                 o,
@@ -161,6 +169,46 @@ mov.u32 slot,0; mov.u32 begun,0; mov.u32 it,items; mov.u32 cb,columns; mov.u32 i
             Self::count_one(o, &format!("got{n}"), threads * n);
         }
         put(o, format_args!("COUNTED:\nbar.sync 0;"));
+    }
+
+    /// Makes the picks and counts them, a row for each warp at a time; the first workgroup stores them, and the numbers that belong to them.
+    fn choose(&self, o: &mut String, choice: Choice) {
+        let count = choice.how.count;
+        put(
+            o,
+            format_args!(
+                ".reg .pred keeps;
+.reg .b32 row,place,number;
+.reg .b64 keys,from;
+ld.param.u64 keys,[args+{}]; mov.u32 row,warp; mov.u32 tmp,%ctaid.x; setp.eq.u32 keeps,tmp,0;
+CHOOSE:
+mul.lo.u32 ir,row,{count}; setp.ge.u32 p,ir,picks;
+@p bra CHOSEN;
+mad.wide.u32 from,row,{},keys;",
+                offset_of!(Push, norm),
+                2 * choice.n
+            ),
+        );
+        choice.choose(o);
+        put(
+            o,
+            format_args!(
+                "setp.lt.u32 q,lane,{count}; add.u32 ir,ir,lane; mad.lo.u32 tmp,place,4,sr;
+@q atom.shared.add.u32 tmp2,[tmp],1;
+cvt.u16.u32 short,place; mad.lo.u32 tmp,ir,2,idb;
+@q st.shared.b16 [tmp],short;
+@!keeps bra KEPT;"
+            ),
+        );
+        choice.follow(o);
+        choice.store(o, "row", [place(0, 2) as usize, offset_of!(Push, sums)]);
+        put(
+            o,
+            format_args!(
+                "KEPT:\nadd.u32 row,row,{};\nbra CHOOSE;\nCHOSEN:\nbar.sync 0;",
+                self.rows.form.warps
+            ),
+        );
     }
 
     /// Counts the pick of this thread from `first` on, held inside as `picked` of shaders/quantized/qmm.glsl does.

@@ -5,11 +5,13 @@ use super::{Push, Rows};
 use crate::core::Dtype;
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::kernels::quantized::quant::{Format, Mode};
+use crate::kernels::sort::{Followed, Selection};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::quantized::qmm_joined::Picks;
 use crate::vulkan::kernels::quantized::trial::{
     Chance, Quantised, elements, gated, on, read_as, rounded_as, same, whole,
 };
+use crate::vulkan::kernels::sort::choice::Choice;
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use crate::vulkan::tune::fusion::row_product;
 use crate::vulkan::tune::quantized::Shape;
@@ -33,7 +35,7 @@ fn program(
     let mut lengths = [0; 3];
     lengths[..sides].fill(n as u32);
     let rows = Rows { form: laid.form, dtype, k: k as u32, lengths, norm: None, after, picked: true };
-    Some(Program { rows, slots: laid.slots, matrices: matrices as u32, share: share as u32 })
+    Some(Program { rows, slots: laid.slots, matrices: matrices as u32, share: share as u32, choice: None })
 }
 
 #[test]
@@ -67,9 +69,22 @@ fn compare(
     (sides, after): (usize, Option<KeptAfter>),
     dtype: Dtype,
 ) {
+    compare_chosen([k, n, matrices, share], picks, groups, odd, (sides, after), (dtype, None));
+}
+
+/// The same; with a choice the picks are what it makes, of rows by chance.
+fn compare_chosen(
+    [k, n, matrices, share]: [usize; 4],
+    picks: &[i32],
+    groups: usize,
+    odd: Option<(usize, f64)>,
+    (sides, after): (usize, Option<KeptAfter>),
+    (dtype, choice): (Dtype, Option<Choice>),
+) {
     let sizes = [k, n, matrices, picks.len(), share].map(|x| x as i64);
     let after = after.map(|a| on(dtype, a));
-    let program = program(sizes, sides, after, dtype).unwrap();
+    let mut program = program(sizes, sides, after, dtype).unwrap();
+    program.choice = choice;
     let rounded = |v| rounded_as(dtype, v);
     let (mut c, mut memory) = (Chance(7), Memory::default());
     let all: Vec<Quantised> =
@@ -89,7 +104,19 @@ fn compare(
     let indices = memory.place(picks.iter().flat_map(|p| p.to_le_bytes()).collect());
     let count = picks.len() as i64;
     push.pick(&Picks { indices: (indices, true), count, matrices: matrices as i64, share: share as i64 });
+    let mut of_choice = None;
+    if let Some(choice) = choice {
+        let rows = elements(dtype, &c.numbers(picks.len() / share * choice.n as usize, 2.0, 0.0));
+        push.norm = memory.place(rows.clone());
+        push.sums = memory.place(vec![0xff; 2 * picks.len()]);
+        of_choice = Some(choice.alone(rows));
+    }
     Reader::read(&program.text()).run(&mut memory, push.bytes(), groups);
+    let mut picks = picks.to_vec();
+    if let Some([places, chosen]) = &of_choice {
+        assert_eq!((memory.bytes(indices), memory.bytes(push.sums)), (&places[..], &chosen[..]));
+        picks = places.chunks(4).map(|b| i32::from_le_bytes(b.try_into().unwrap())).collect();
+    }
     let products = |q: &Quantised| -> Vec<f64> {
         let of_pick = |(i, &pick): (usize, &i32)| {
             let (row, from) = (&x[i / share * k..][..k], clamped(pick, matrices) * n);
@@ -154,5 +181,28 @@ fn infinities_are_multiplied_one_by_one() {
         compare([256, 32, 4, 1], &picks, 3, Some((3 * 256 + 5, value)), (1, None), Dtype::F16);
         compare([256, 32, 4, 2], &picks, 3, Some((3 * 256 + 5, value)), (2, None), Dtype::BF16);
         compare([256, 32, 4, 2], &picks, 3, Some((3 * 256 + 5, value)), (2, None), Dtype::F16);
+    }
+}
+
+/// A kernel that makes the picks by itself stores what the choice alone does, bit by bit.
+#[test]
+fn picks_may_be_chosen_here() {
+    for (sizes, rows, groups) in [
+        ([256, 48, 16, 8], 1, 3),
+        ([512, 32, 40, 8], 7, 9),
+        ([768, 16, 128, 8], 20, 40),
+        ([768, 48, 60, 2], 64, 5),
+    ] {
+        for (dtype, softmax, after) in [
+            (Dtype::BF16, true, Followed::Divided),
+            (Dtype::F16, true, Followed::Nothing),
+            (Dtype::BF16, false, Followed::Softmax),
+        ] {
+            let (n, count) = (sizes[2] as u32, sizes[3] as u32);
+            let how = Selection { from: n - count, count, softmax, negated: false, after };
+            let (choice, picks) = (Choice { n, dtype, how }, vec![0; rows * sizes[3]]);
+            compare_chosen(sizes, &picks, groups, None, (2, Some(gated())), (dtype, Some(choice)));
+            compare_chosen(sizes, &picks, groups, None, (1, None), (dtype, Some(choice)));
+        }
     }
 }

@@ -1,0 +1,193 @@
+//! A chain of products of one row with the matrices that it picks, and of those of what they make, weighed and added up, as products of one
+//! long matrix each. Which ones are picked is chosen there, where the choice is held back, or read. Called by `qmm_joined`
+//! (MLX_VK_DISABLE=qmm_chain_picked: `few_picked` and shaders).
+
+use smallvec::SmallVec;
+
+use super::picks::{COLUMNS, Picked, ROWS};
+use super::{Chained, PRODUCTS, PickArgs, Range, Stage, stage, words};
+use crate::core::Result;
+use crate::vulkan::CommandEncoder;
+use crate::vulkan::kernels::quantized::qmm_joined::{Combined, Joined, Matrix, Picks};
+use crate::vulkan::kernels::quantized::stream;
+use crate::vulkan::kernels::sort::choice::{self, Within};
+use crate::vulkan::tune::quantized::chain;
+
+/// A product by picked matrices as one of a long matrix, of so many of them: their rows one behind the other, or their columns.
+fn whole<'a>(j: &Joined<'a>, count: i64, matrices: &'a [Matrix]) -> Joined<'a> {
+    let k = if j.combined.is_some() { count * j.k } else { j.k };
+    Joined { k, matrices, picks: None, combined: None, ..*j }
+}
+
+/// Their matrices.
+fn long(j: &Joined, count: i64) -> SmallVec<[Matrix; 2]> {
+    let times = if j.combined.is_some() { 1 } else { count };
+    j.matrices.iter().map(|m| Matrix { rows: times * m.rows, parts: m.parts }).collect()
+}
+
+/// Such a product as a stage, if there is a kernel for it, and its flag.
+fn picked_stage(j: &Joined, count: i64, group: u32, workgroups: u32) -> Option<(Stage, u32)> {
+    let parts = i64::from(group.max(1));
+    let rows = j.matrices[0].rows;
+    // A lane's codes and scales are of one matrix, and units of rows, too.
+    if rows % parts != 0 || j.k % parts != 0 {
+        return None;
+    }
+    let matrices = long(j, count);
+    let made = stage(&whole(j, count, &matrices), group, workgroups)?;
+    let kind = if j.combined.is_some() { COLUMNS } else { ROWS };
+    // FITS: `stage` bounds both.
+    Some((Stage { rows: rows as u32, part: j.k as u32, ..made }, kind))
+}
+
+impl Chained {
+    /// Whether the sum of products is of what the last product made, by the matrices that were picked for it.
+    fn sums(&self, j: &Joined, picks: &Picks, c: Combined, reads: &[Range], writes: &[Range]) -> bool {
+        let Some((picked, args)) = &self.picks else { return false };
+        let choice = [(args.places, 4 * picks.count as u64), (c.weights, 2 * picks.count as u64)];
+        let others: SmallVec<[Range; 16]> = reads.iter().copied().filter(|r| !choice.contains(r)).collect();
+        let matrices = long(j, picks.count);
+        // Those of a choice are made here; others stood there before.
+        let weighed = match picked {
+            Picked::Chosen(_) => c.weights == args.chosen,
+            Picked::Stored(_) => !self.writes.iter().any(|&w| super::meet(choice[1], w)),
+        };
+        picks.indices.0 == args.places
+            && weighed
+            && c.each == picks.count
+            && picks.share == 1
+            && picks.count == i64::from(picked.count())
+            && self.fits(&whole(j, picks.count, &matrices), &others, writes)
+    }
+
+    /// Adds such a sum.
+    fn add_sum(
+        &mut self,
+        j: &Joined,
+        c: Combined,
+        (made, kind): (Stage, u32),
+        reads: &[Range],
+        writes: &[Range],
+    ) {
+        if let Some((Picked::Stored(_), args)) = &mut self.picks {
+            args.chosen = c.weights;
+            self.late.push(c.weights);
+        }
+        self.add(j, made, reads, writes);
+        self.mark(kind);
+    }
+}
+
+/// The group of codes of such products, if a chain takes them.
+fn group(enc: &CommandEncoder, j: &Joined, picks: &Picks) -> Option<u32> {
+    let device = enc.device();
+    let format = j.format?;
+    let one = j.m == 1 && j.norm.is_none() && j.kept.is_none() && j.added.is_empty();
+    let taken = chain::picks(device.profile(), format, j.dtype, [j.k, j.matrices[0].rows, picks.count]);
+    (one && device.warpgroups() && taken && stream::knows(j.dtype, j.after)).then_some(format.group)
+}
+
+/// Begins a chain with what is picked, or adds the sum of what it makes to it; whether it did.
+pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Range]) -> Result<bool> {
+    let Some(picks) = j.picks else { return Ok(false) };
+    let of_one = picks.share == if j.combined.is_some() { 1 } else { picks.count };
+    let Some(group) = group(enc, j, &picks).filter(|_| of_one) else { return Ok(false) };
+    let units = enc.device().profile().features.units;
+    let Some((made, kind)) = picked_stage(j, picks.count, group, units) else { return Ok(false) };
+    let matrices = long(j, picks.count);
+    let whole = whole(j, picks.count, &matrices);
+    enc.describe(2.0 * (whole.rows() * whole.k) as f64, &[picks.count, j.m, j.rows(), j.k]);
+    let mut args = PickArgs {
+        places: picks.indices.0,
+        matrices: picks.matrices as u32,
+        signed: u32::from(picks.indices.1),
+        ..PickArgs::default()
+    };
+    if let Some(c) = j.combined {
+        if c.each != picks.count {
+            return Ok(false);
+        }
+        let alike = |chain: &Chained| chain.dtype == j.dtype && chain.group == group;
+        let fits = |chain: &Chained| alike(chain) && chain.sums(j, &picks, c, reads, writes);
+        let add = |chain: &mut Chained| chain.add_sum(&whole, c, (made, kind), reads, writes);
+        if enc.extend(reads, writes, fits, add)? {
+            return Ok(true);
+        }
+        args.chosen = c.weights;
+    } else if chosen(enc, &whole, &picks, (made, kind), args, [reads, writes])? {
+        return Ok(true);
+    }
+    let picked = Picked::Stored(picks.count as u32);
+    begin(enc, &whole, (made, kind), (picked, args), [reads, writes])?;
+    Ok(true)
+}
+
+/// Begins a chain with the choice of what is picked, if that is held back; whether it is.
+fn chosen(
+    enc: &mut CommandEncoder,
+    whole: &Joined,
+    picks: &Picks,
+    made: (Stage, u32),
+    args: PickArgs,
+    [reads, writes]: [&[Range]; 2],
+) -> Result<bool> {
+    let sizes = [picks.count, picks.share, picks.matrices];
+    let Some(Within { choice, keys, chosen }) = choice::held(enc, args.places, sizes) else {
+        return Ok(false);
+    };
+    if choice.dtype != whole.dtype {
+        return Ok(false);
+    }
+    let Some([mut read, mut written]) = choice::take(enc, args.places) else { return Ok(false) };
+    read.extend(reads.iter().copied().filter(|r| r.0 != args.places));
+    written.extend_from_slice(writes);
+    let args = PickArgs { keys, chosen, ..args };
+    let begun = begin(enc, whole, made, (Picked::Chosen(choice), args), [&read, &written]);
+    begun.inspect_err(|e| enc.fail(e)).map(|()| true)
+}
+
+/// Holds back a chain of what is picked and the first product by it.
+fn begin(
+    enc: &mut CommandEncoder,
+    whole: &Joined,
+    (made, kind): (Stage, u32),
+    (picked, args): (Picked, PickArgs),
+    [reads, writes]: [&[Range]; 2],
+) -> Result<()> {
+    let words = words(enc)?;
+    let mut written: SmallVec<[Range; 16]> = writes.into();
+    written.push((words.0, PRODUCTS as u64));
+    let group = whole.format.map_or(0, |f| f.group);
+    let mut chain = Chained::new(group, whole.dtype, enc.device().profile().features.units, words);
+    chain.late.extend([args.keys, args.places, args.chosen]);
+    chain.picks = Some((picked, args));
+    chain.push(whole, made, reads, &written);
+    chain.mark(kind);
+    enc.hold(Box::new(chain), reads, &written)
+}
+
+#[cfg(test)]
+impl Chained {
+    /// Begins with the product by what is picked.
+    pub(super) fn begin_picked(&mut self, j: &Joined) {
+        let count = j.picks.expect("picks").count;
+        let (made, kind) = picked_stage(j, count, self.group, self.workgroups).expect("a stage");
+        let matrices = long(j, count);
+        let whole = whole(j, count, &matrices);
+        let written = (j.results[0], 2 * whole.matrices[0].rows as u64);
+        self.push(&whole, made, &[(j.x, 2 * whole.k as u64)], &[written]);
+        self.mark(kind);
+    }
+
+    /// Adds the sum of what they make, if it fits; whether it did.
+    pub(super) fn follow_by_sum(&mut self, j: &Joined) -> bool {
+        let (picks, c) = (j.picks.expect("picks"), j.combined.expect("a sum"));
+        let (reads, writes) =
+            ([(j.x, 2 * (picks.count * j.k) as u64)], [(j.results[0], 2 * j.rows() as u64)]);
+        let made = picked_stage(j, picks.count, self.group, self.workgroups).expect("a stage");
+        let fits = self.sums(j, &picks, c, &reads, &writes);
+        let matrices = long(j, picks.count);
+        self.add_sum(&whole(j, picks.count, &matrices), c, made, &reads, &writes);
+        fits
+    }
+}

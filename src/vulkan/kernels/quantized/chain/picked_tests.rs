@@ -1,0 +1,143 @@
+//! Tests of chains that begin with a choice: the products of the row with what it picks, their weighed sum, and one behind it.
+
+use super::tests::follow;
+use super::*;
+use crate::kernels::quantized::quant::{Format, Mode};
+use crate::kernels::sort::{Followed, Selection};
+use crate::vulkan::kernels::quantized::qmm_joined::{Combined, Matrix, Picks};
+use crate::vulkan::kernels::quantized::trial::{
+    Chance, Quantised, added, elements, gated, on, read_as, rounded_as, same_as, shared,
+};
+use crate::vulkan::kernels::sort::choice::Choice;
+use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
+
+/// A row of `hidden` elements picks `count` of `matrices`, whose products have `inner` rows and are summed up with a residual; a product of the
+/// sum is of `n` rows.
+struct Sizes {
+    hidden: usize,
+    inner: usize,
+    count: usize,
+    matrices: usize,
+    n: usize,
+    workgroups: u32,
+}
+
+/// The gated units of a row and those that it picks.
+fn units(dtype: Dtype, gate_up: &[Quantised; 2], x: &[f64], ids: &[usize], inner: usize) -> Vec<f64> {
+    let rounded = |v| rounded_as(dtype, v);
+    let rows = |q: &Quantised| -> Vec<f64> {
+        ids.iter().flat_map(|&e| q.times_rows(x, e * inner..(e + 1) * inner)).collect()
+    };
+    let (gate, up) = (rows(&gate_up[0]), rows(&gate_up[1]));
+    let sigmoid = rounded(gate.iter().map(|g| 1.0 / (1.0 + (-g).exp())).collect());
+    let silu = rounded(sigmoid.iter().zip(&gate).map(|(s, g)| s * g).collect());
+    rounded(silu.iter().zip(&up).map(|(g, u)| g * u).collect())
+}
+
+fn compare(dtype: Dtype, group: u32, sizes: &Sizes, scale: f64) {
+    let &Sizes { hidden, inner, count, matrices, n, workgroups } = sizes;
+    let (mut c, mut m) = (Chance(5), Memory::default());
+    let mut matrix = |m: &mut Memory, rows, k| Quantised::of(dtype, &mut c, m, [rows, k, group as usize]);
+    let gate_up = [0, 1].map(|_| matrix(&mut m, matrices * inner, hidden));
+    let (down, last) = (matrix(&mut m, matrices * hidden, inner), matrix(&mut m, n, hidden));
+    let [x, res, keys] = [(hidden, scale), (hidden, 1.0), (matrices, 2.0)]
+        .map(|(n, s)| rounded_as(dtype, c.numbers(n, s, 0.0)));
+    let [px, pres, pkeys] = [&x, &res, &keys].map(|v| m.place(elements(dtype, v)));
+    let empty = |m: &mut Memory, n: usize| m.place(vec![0xff; 2 * n]);
+    let [unit, sum, out, chosen] = [count * inner, hidden, n, count].map(|n| empty(&mut m, n));
+    let places = empty(&mut m, 2 * count);
+    let how = Selection {
+        from: (matrices - count) as u32,
+        count: count as u32,
+        softmax: true,
+        negated: false,
+        after: Followed::Divided,
+    };
+    let choice = Choice { n: matrices as u32, dtype, how };
+    let words = (m.place(vec![0; PRODUCTS + front::BYTES]), 3);
+    let mut chain = Chained::new(group, dtype, workgroups, words);
+    let args = PickArgs { keys: pkeys, places, chosen, matrices: matrices as u32, ..PickArgs::default() };
+    chain.picks = Some((Picked::Chosen(choice), args));
+    let format = Some(Format::new("test", Mode::Affine, i64::from(group), 4).unwrap());
+    let picks =
+        |share| Picks { indices: (places, false), count: count as i64, matrices: matrices as i64, share };
+    let one = |q: &Quantised, rows: usize| Matrix { rows: rows as i64, parts: q.matrix.parts };
+    let pair = gate_up.each_ref().map(|q| one(q, inner));
+    let (downs, lasts) = ([one(&down, hidden)], [one(&last, n)]);
+    let results = [[unit, 0], [sum, pres], [out, 0]];
+    let alone = |k: usize, x, matrices, r: &'static [u64]| {
+        Joined::alone(format, dtype, [1, k as i64], x, matrices, r)
+    };
+    let leak = |r: &[u64]| -> &'static [u64] { Box::leak(r.to_vec().into_boxed_slice()) };
+    let after = Some(on(dtype, gated()));
+    let first = Joined {
+        after,
+        picks: Some(picks(count as i64)),
+        ..alone(hidden, px, &pair, leak(&results[0][..1]))
+    };
+    let combined = Some(Combined { weights: chosen, each: count as i64 });
+    let after = Some(on(dtype, added()));
+    let second =
+        Joined { after, picks: Some(picks(1)), combined, ..alone(inner, unit, &downs, leak(&results[1])) };
+    chain.begin_picked(&first);
+    assert!(chain.follow_by_sum(&second), "{hidden} {inner}");
+    follow(&mut chain, &alone(hidden, sum, &lasts, leak(&results[2][..1])));
+    let run = |chain: &Chained, m: &mut Memory| {
+        let (key, args) = chain.program();
+        let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
+        assert!(shared(&text) <= 48 << 10);
+        Reader::read(&text).run(m, &chain.told(&args), workgroups as usize);
+    };
+    run(&chain, &mut m);
+
+    let [want_places, want_chosen] = choice.alone(elements(dtype, &keys));
+    assert_eq!((m.bytes(places), m.bytes(chosen)), (&want_places[..], &want_chosen[..]));
+    let ids: Vec<usize> =
+        want_places.chunks(4).map(|b| u32::from_le_bytes(b.try_into().unwrap()) as usize).collect();
+    let weights = read_as(dtype, &m, chosen);
+    let want = units(dtype, &gate_up, &x, &ids, inner);
+    same_as(dtype, "gated units", &read_as(dtype, &m, unit), &want);
+    let made = read_as(dtype, &m, unit);
+    let mut want = res.clone();
+    for (i, (&e, w)) in ids.iter().zip(&weights).enumerate() {
+        let part = down.times_rows(&made[i * inner..][..inner], e * hidden..(e + 1) * hidden);
+        want.iter_mut().zip(part).for_each(|(s, p)| *s += w * p);
+    }
+    same_as(dtype, "a sum and a residual", &read_as(dtype, &m, sum), &rounded_as(dtype, want));
+    // The same of what stands in memory, by kernels of their own: bits do not depend on where a chain is cut.
+    let bits = [unit, sum].map(|at| m.bytes(at).to_vec());
+    let stored = (Picked::Stored(count as u32), PickArgs { keys: 0, ..args });
+    for (j, words) in [(&first, m.place(vec![0; PRODUCTS])), (&second, m.place(vec![0; PRODUCTS]))] {
+        let mut chain = Chained::new(group, dtype, workgroups, (words, 3));
+        chain.picks = Some(stored);
+        chain.begin_picked(j);
+        run(&chain, &mut m);
+    }
+    assert!([unit, sum].map(|at| m.bytes(at).to_vec()) == bits);
+    same_as(dtype, "a product of it", &read_as(dtype, &m, out), &last.times(&read_as(dtype, &m, sum)));
+}
+
+/// Spans that end with a matrix, within one, and that have several, for each group; more workgroups than tiles.
+#[test]
+fn chains_of_picks_compute_what_their_products_do() {
+    for (hidden, inner, count, matrices, n, workgroups) in [
+        (256, 128, 4, 9, 64, 3),
+        (1024, 192, 3, 5, 136, 7),
+        (2048, 768, 8, 20, 64, 16),
+        (384, 2112, 2, 4, 8, 9),
+        (128, 64, 1, 3, 4, 40),
+    ] {
+        for (dtype, group) in [(Dtype::BF16, 64), (Dtype::F16, 64), (Dtype::BF16, 32), (Dtype::BF16, 128)] {
+            if inner % group as usize == 0 && hidden % group as usize == 0 {
+                compare(dtype, group, &Sizes { hidden, inner, count, matrices, n, workgroups }, 1.0);
+            }
+        }
+    }
+    // Beyond what x may be on matrix units.
+    compare(
+        Dtype::BF16,
+        64,
+        &Sizes { hidden: 256, inner: 128, count: 4, matrices: 9, n: 64, workgroups: 3 },
+        1e12,
+    );
+}
