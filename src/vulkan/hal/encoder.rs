@@ -1,6 +1,7 @@
 //! Records operations of a stream straight into command buffers: brings their data onto the device, notes who reads and
 //! writes it, and hands each dispatch with the byte ranges it touches to the stream's `recorder`.
 
+use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 
@@ -323,12 +324,40 @@ impl CommandEncoder {
         fits: impl Fn(&T) -> bool,
         add: impl FnOnce(&mut T),
     ) -> Result<bool> {
+        let mut add = Some(add);
+        self.extend_by(reads, writes, &mut |chain, asked| {
+            let Some(chain) = chain.any().downcast_mut().filter(|c| fits(c)) else { return false };
+            if let Some(add) = add.take_if(|_| !asked) {
+                add(chain);
+            }
+            true
+        })
+    }
+
+    /// Offers a command to the chain that is held, whatever that is; whether it took it in.
+    pub(in crate::vulkan) fn offer(
+        &mut self,
+        next: &dyn Any,
+        reads: &[(u64, u64)],
+        writes: &[(u64, u64)],
+    ) -> Result<bool> {
+        self.extend_by(reads, writes, &mut |chain, asked| chain.take_in(next, asked))
+    }
+
+    fn extend_by(
+        &mut self,
+        reads: &[(u64, u64)],
+        writes: &[(u64, u64)],
+        by: &mut dyn FnMut(&mut dyn Chain, bool) -> bool,
+    ) -> Result<bool> {
         let mut turn = false;
         loop {
             let mut r = self.state.lock_rec();
             let Some(held) = r.held(self.state) else { return Ok(false) };
             turn |= held.chain.count() > 1;
-            let Some(chain) = held.chain.any().downcast_mut().filter(|c| fits(c)) else { return Ok(false) };
+            if !by(&mut *held.chain, true) {
+                return Ok(false);
+            }
             if !turn {
                 // Another stream's recorder may be waited for.
                 drop(r);
@@ -336,7 +365,7 @@ impl CommandEncoder {
                 turn = true;
                 continue;
             }
-            add(chain);
+            by(&mut *held.chain, false);
             held.reads.extend_from_slice(reads);
             held.writes.extend_from_slice(writes);
             if let (Some(all), Some(work)) = (&mut held.work, &self.work.take()) {

@@ -37,6 +37,10 @@ pub(in crate::vulkan) trait Chain: Any + Send {
     fn launch(&self, device: &'static Device) -> Result<Launch>;
     /// Itself, for whoever adds to it.
     fn any(&mut self) -> &mut dyn Any;
+    /// Whether a command of another kind, which follows, can be one of its own; adds it unless that is only asked.
+    fn take_in(&mut self, _next: &dyn Any, _asked: bool) -> bool {
+        false
+    }
 }
 
 /// What a recorder holds back.

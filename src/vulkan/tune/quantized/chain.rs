@@ -68,13 +68,22 @@ pub(in crate::vulkan) fn takes(p: &Profile, format: Format, dtype: Dtype, [k, no
     codes && fits && !asked && rows(p, dtype, [k, norm]) && !QMM_CHAIN.disabled()
 }
 
-/// Whether rows of `k` elements go through them that pick so many matrices of `n` rows, and those of what they make.
-pub(in crate::vulkan) fn picks(p: &Profile, format: Format, dtype: Dtype, [k, n, count]: [i64; 3]) -> bool {
-    let long = i64::from(LONGEST);
-    takes(p, format, dtype, [k.max(LEAST), 0])
-        && k <= long
-        && n * count <= long
-        && !QMM_CHAIN_PICKED.disabled()
+/// Whether rows of `k` elements go through them that pick so many matrices of `n` rows; `summed`: each matrix has a row of its own, and
+/// what they give is added up.
+pub(in crate::vulkan) fn picks(
+    p: &Profile,
+    format: Format,
+    dtype: Dtype,
+    [k, n, count]: [i64; 3],
+    summed: bool,
+) -> bool {
+    let long = if summed { k * count } else { k.max(n * count) };
+    takes(p, format, dtype, [k.max(LEAST), 0]) && long <= i64::from(LONGEST) && !QMM_CHAIN_PICKED.disabled()
+}
+
+/// Whether a choice of what one of their products makes is theirs, too.
+pub(in crate::vulkan) fn chooses() -> bool {
+    !QMM_CHAIN_PICKED.disabled()
 }
 
 /// The same for matrices of elements, whose rows begin at whole chunks.

@@ -49,6 +49,7 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/quantized/chain/picks.rs", "ANY", "bits of flags"),
     ("kernels/quantized/chain/picks.rs", "COLUMNS", "bits of flags"),
     ("kernels/quantized/chain/picks.rs", "ROWS", "bits of flags"),
+    ("kernels/quantized/chain/picks.rs", "SAME", "bits of flags"),
     ("kernels/sort/choice/text.rs", "LANES", "lanes of a warp"),
     ("kernels/quantized/chain/row.rs", "FEW", "the longest row"),
     ("kernels/quantized/chain/text.rs", "GROUPS", "the program is written for it"),

@@ -37,7 +37,7 @@ use crate::vulkan::tune::quantized::chain::{
 use crate::vulkan::{CommandEncoder, Features};
 
 /// Most products of a chain.
-const STAGES: usize = 4;
+const STAGES: usize = 5;
 /// Bytes of the words of a product's results.
 const WORDS: usize = LONGEST as usize / 2 * 8;
 /// Those of all products that another one follows.
@@ -113,9 +113,12 @@ struct PickArgs {
     chosen: u64,
     matrices: u32,
     signed: u32,
+    /// Of a choice amid the products: which stage comes after it, and what marks the words of the row.
+    stage: u32,
+    key_tag: u32,
 }
 
-// SAFETY: repr(C) of fields of 8 bytes and two of 4.
+// SAFETY: repr(C) of fields of 8 bytes and four of 4.
 unsafe impl Told for PickArgs {}
 
 /// How many arrays are read after a product.
@@ -156,6 +159,7 @@ impl KernelKey for Key {
         let kind = self.chain.front.map_or(String::new(), |f| f.name() + "_") + &kind;
         let picks = match self.chain.picks {
             Some(Picked::Chosen(choice)) => choice.name() + "_",
+            Some(Picked::Within(choice)) => format!("with_{}_", choice.name()),
             Some(Picked::Stored(count)) => format!("picked_{count}_"),
             None => String::new(),
         };
@@ -321,7 +325,8 @@ impl Chained {
 
 impl Chain for Chained {
     fn count(&self) -> usize {
-        self.stages.len() + usize::from(self.front.is_some())
+        let within = matches!(self.picks, Some((Picked::Within(_), _)));
+        self.stages.len() + usize::from(self.front.is_some()) + usize::from(within)
     }
 
     fn launch(&self, device: &'static Device) -> Result<Launch> {
@@ -333,6 +338,15 @@ impl Chain for Chained {
 
     fn any(&mut self) -> &mut dyn Any {
         self
+    }
+
+    fn take_in(&mut self, next: &dyn Any, asked: bool) -> bool {
+        let Some(chosen) = next.downcast_ref() else { return false };
+        let fits = self.chooses(chosen);
+        if fits && !asked {
+            self.choose(chosen);
+        }
+        fits
     }
 }
 

@@ -4,14 +4,14 @@
 
 use smallvec::SmallVec;
 
-use super::picks::{COLUMNS, Picked, ROWS};
-use super::{Chained, PRODUCTS, PickArgs, Range, Stage, stage, words};
+use super::picks::{COLUMNS, Picked, ROWS, SAME};
+use super::{Chained, PRODUCTS, PickArgs, Range, STAGES, Stage, stage, words};
 use crate::core::Result;
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::quantized::qmm_joined::{Combined, Joined, Matrix, Picks};
 use crate::vulkan::kernels::quantized::stream;
-use crate::vulkan::kernels::sort::choice::{self, Within};
-use crate::vulkan::tune::quantized::chain;
+use crate::vulkan::kernels::sort::choice::{self, Chosen, Within};
+use crate::vulkan::tune::quantized::chain::{self, VALUES};
 
 /// A product by picked matrices as one of a long matrix, of so many of them: their rows one behind the other, or their columns.
 fn whole<'a>(j: &Joined<'a>, count: i64, matrices: &'a [Matrix]) -> Joined<'a> {
@@ -49,7 +49,7 @@ impl Chained {
         let matrices = long(j, picks.count);
         // Those of a choice are made here; others stood there before.
         let weighed = match picked {
-            Picked::Chosen(_) => c.weights == args.chosen,
+            Picked::Chosen(_) | Picked::Within(_) => c.weights == args.chosen,
             Picked::Stored(_) => !self.writes.iter().any(|&w| super::meet(choice[1], w)),
         };
         picks.indices.0 == args.places
@@ -58,6 +58,64 @@ impl Chained {
             && picks.share == 1
             && picks.count == i64::from(picked.count())
             && self.fits(&whole(j, picks.count, &matrices), &others, writes)
+    }
+
+    /// Whether a choice is of what the last product makes.
+    pub(super) fn chooses(&self, c: &Chosen) -> bool {
+        let ([keys, rows, places, chosen], how) = (c.told(), c.choice.how);
+        let made = [(places, 4 * u64::from(how.count)), (chosen, 2 * u64::from(how.count))];
+        let over = |w: &Range| self.reads.iter().chain(&self.writes).any(|&r| super::meet(r, *w));
+        let last = self.stages.len().checked_sub(1);
+        self.picks.is_none()
+            && self.group != VALUES
+            && rows == 1
+            && c.choice.dtype == self.dtype
+            && self.stages.len() < STAGES
+            && last.is_some()
+            && self.maker(keys, 2 * u64::from(c.choice.n)) == last
+            && !made.iter().any(over)
+            && chain::chooses()
+    }
+
+    /// Has it be made before the next product.
+    pub(super) fn choose(&mut self, c: &Chosen) {
+        let [_, _, places, chosen] = c.told();
+        let (keys, key_tag) = self.words_of(self.stages.len() - 1);
+        let stage = self.stages.len() as u32;
+        let args = PickArgs { keys, places, chosen, stage, key_tag, ..PickArgs::default() };
+        self.writes.extend([
+            (places, 4 * u64::from(c.choice.how.count)),
+            (chosen, 2 * u64::from(c.choice.how.count)),
+        ]);
+        self.late.extend([places, chosen]);
+        self.picks = Some((Picked::Within(c.choice), args));
+    }
+
+    /// Whether the product is of the last one's row, which that normalised, by matrices that were chosen of what it made.
+    fn picks(&self, j: &Joined, picks: &Picks, reads: &[Range], writes: &[Range]) -> bool {
+        let (Some((Picked::Within(choice), args)), Some(last)) = (&self.picks, self.stages.last()) else {
+            return false;
+        };
+        let (x, count) = ((j.x, 2 * j.k as u64), i64::from(choice.how.count));
+        let known = |r: &Range| *r == x || *r == (args.places, 4 * count as u64);
+        let foreign = |r: &Range| !known(r) && self.writes.iter().any(|&w| super::meet(*r, w));
+        let over = |w: &Range| self.reads.iter().chain(&self.writes).any(|&r| super::meet(r, *w));
+        args.stage as usize == self.stages.len()
+            && (last.kept, i64::from(last.k)) == (j.x, j.k)
+            && (picks.indices.0, picks.count, picks.share) == (args.places, count, count)
+            && i64::from(choice.n) <= picks.matrices
+            && !reads.iter().any(foreign)
+            && !writes.iter().any(over)
+    }
+
+    /// Adds such a product.
+    fn add_picks(&mut self, j: &Joined, (mut made, kind): (Stage, u32), reads: &[Range], writes: &[Range]) {
+        if let Some(last) = self.stages.last() {
+            (made.x, made.x_tag, made.eps) = (last.x, last.x_tag, last.eps);
+        }
+        self.push(j, made, reads, writes);
+        // Numbers that are none come out of a normalised row as they are.
+        self.mark(kind | SAME | 1);
     }
 
     /// Adds such a sum.
@@ -83,7 +141,8 @@ fn group(enc: &CommandEncoder, j: &Joined, picks: &Picks) -> Option<u32> {
     let device = enc.device();
     let format = j.format?;
     let one = j.m == 1 && j.norm.is_none() && j.kept.is_none() && j.added.is_empty();
-    let taken = chain::picks(device.profile(), format, j.dtype, [j.k, j.matrices[0].rows, picks.count]);
+    let sizes = [j.k, j.matrices[0].rows, picks.count];
+    let taken = chain::picks(device.profile(), format, j.dtype, sizes, j.combined.is_some());
     (one && device.warpgroups() && taken && stream::knows(j.dtype, j.after)).then_some(format.group)
 }
 
@@ -114,12 +173,28 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
             return Ok(true);
         }
         args.chosen = c.weights;
-    } else if chosen(enc, &whole, &picks, (made, kind), args, [reads, writes])? {
+    } else if within(enc, &whole, &picks, (made, kind), [reads, writes])?
+        || chosen(enc, &whole, &picks, (made, kind), args, [reads, writes])?
+    {
         return Ok(true);
     }
     let picked = Picked::Stored(picks.count as u32);
     begin(enc, &whole, (made, kind), (picked, args), [reads, writes])?;
     Ok(true)
+}
+
+/// Adds the product to the chain that made its row and the choice; whether it did.
+fn within(
+    enc: &mut CommandEncoder,
+    whole: &Joined,
+    picks: &Picks,
+    made: (Stage, u32),
+    [reads, writes]: [&[Range]; 2],
+) -> Result<bool> {
+    let group = whole.format.map_or(0, |f| f.group);
+    let alike = |chain: &Chained| chain.dtype == whole.dtype && i64::from(chain.group) == i64::from(group);
+    let fits = |chain: &Chained| alike(chain) && chain.picks(whole, picks, reads, writes);
+    enc.extend(reads, writes, fits, |chain: &mut Chained| chain.add_picks(whole, made, reads, writes))
 }
 
 /// Begins a chain with the choice of what is picked, if that is held back; whether it is.
@@ -177,6 +252,18 @@ impl Chained {
         let written = (j.results[0], 2 * whole.matrices[0].rows as u64);
         self.push(&whole, made, &[(j.x, 2 * whole.k as u64)], &[written]);
         self.mark(kind);
+    }
+
+    /// Adds the product by what was chosen amid the others.
+    pub(super) fn follow_by_picks(&mut self, j: &Joined) {
+        let picks = j.picks.expect("picks");
+        let made = picked_stage(j, picks.count, self.group, self.workgroups).expect("a stage");
+        let matrices = long(j, picks.count);
+        let whole = whole(j, picks.count, &matrices);
+        let writes = [(j.results[0], 2 * whole.matrices[0].rows as u64)];
+        let reads = [(j.x, 2 * j.k as u64), (picks.indices.0, 4 * picks.count as u64)];
+        assert!(self.picks(&whole, &picks, &reads, &writes));
+        self.add_picks(&whole, made, &reads, &writes);
     }
 
     /// Adds the sum of what they make, if it fits; whether it did.

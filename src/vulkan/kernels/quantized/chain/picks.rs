@@ -14,6 +14,8 @@ use crate::vulkan::tune::quantized::chain::{BATCHES, TILE};
 /// Of a stage's flags: rows of picked matrices follow each other, or columns.
 pub(super) const ROWS: u32 = 8;
 pub(super) const COLUMNS: u32 = 16;
+/// The row is the one of the stage before, as it lies there.
+pub(super) const SAME: u32 = 32;
 const ANY: u32 = ROWS | COLUMNS;
 
 /// Where it is said which matrices are picked.
@@ -21,6 +23,8 @@ const ANY: u32 = ROWS | COLUMNS;
 pub enum Picked {
     /// It is chosen first.
     Chosen(Choice),
+    /// It is chosen of what one of the products makes.
+    Within(Choice),
     /// It stands in memory: so many indices, and numbers beside them.
     Stored(u32),
 }
@@ -28,7 +32,7 @@ pub enum Picked {
 impl Picked {
     pub fn count(&self) -> u32 {
         match self {
-            Picked::Chosen(choice) => choice.how.count,
+            Picked::Chosen(choice) | Picked::Within(choice) => choice.how.count,
             Picked::Stored(count) => *count,
         }
     }
@@ -50,8 +54,8 @@ impl Chain {
             format_args!(
                 ".shared .align 4 .b8 ids[{bytes}];
 .shared .align 4 .b8 weights[{bytes}];
-.reg .pred columns;
-.reg .b32 place,number,cfull,part,lim;
+.reg .pred columns,mid;
+.reg .b32 place,number,cfull,part,lim,upto,turns;
 .reg .f32 weight;
 .reg .b64 from,na,cm,nj<{BATCHES}>;",
                 bytes = 4 * self.count_picks(),
@@ -62,25 +66,27 @@ impl Chain {
     /// Waits for what others make, and has the first warp find what is picked. `at` is where it is told of that.
     pub(super) fn find_picks(self, o: &mut String, picked: Picked, at: usize) {
         progress::workgroup_waits(o, at + size_of::<PickArgs>());
-        put(
-            o,
-            format_args!(
-                "setp.ne.u32 p,warp,0;\n@p bra CHOSEN;\nsetp.lt.u32 q,lane,{}; mov.u32 t0,ids; mad.lo.u32 t0,lane,4,t0;",
-                self.count_picks()
-            ),
-        );
+        put(o, format_args!("setp.ne.u32 p,warp,0;\n@p bra CHOSEN;"));
         match picked {
-            Picked::Chosen(choice) => self.choose_picks(o, choice, at),
+            Picked::Chosen(choice) | Picked::Within(choice) => {
+                put(o, format_args!("ld.param.u64 from,[args+{}];", at + offset_of!(PickArgs, keys)));
+                choice.choose(o);
+                self.keep_picks(o, choice, at);
+            }
             Picked::Stored(_) => self.read_picks(o, at),
         }
         put(o, format_args!("CHOSEN:\nbar.sync 0;"));
     }
 
-    /// They are chosen; the first workgroup stores what that gives.
-    fn choose_picks(self, o: &mut String, choice: Choice, at: usize) {
-        put(o, format_args!("ld.param.u64 from,[args+{}];", at + offset_of!(PickArgs, keys)));
-        choice.choose(o);
-        put(o, format_args!("\n@q st.shared.b32 [t0],place;"));
+    /// What was chosen is kept for the workgroup; the first one stores it.
+    fn keep_picks(self, o: &mut String, choice: Choice, at: usize) {
+        put(
+            o,
+            format_args!(
+                "setp.lt.u32 q,lane,{}; mov.u32 t0,ids; mad.lo.u32 t0,lane,4,t0;\n@q st.shared.b32 [t0],place;",
+                self.count_picks()
+            ),
+        );
         choice.follow(o);
         put(o, format_args!("cvt.u16.u32 h0,number;"));
         self.put_weight(o);
@@ -88,12 +94,55 @@ impl Chain {
         choice.store(o, "t0", [at + offset_of!(PickArgs, places), at + offset_of!(PickArgs, chosen)]);
     }
 
+    /// Begins with the products before the choice: units behind it are not known yet.
+    pub(super) fn start(self, o: &mut String, at: usize) {
+        put(
+            o,
+            format_args!(
+                "ld.param.u32 upto,[args+{}]; add.u32 turns,upto,1; max.u32 turns,turns,stages; setp.ne.u32 mid,zero,0;\nbra START;\nBEGUN:",
+                at + offset_of!(PickArgs, stage)
+            ),
+        );
+    }
+
+    /// Chooses where the row of the choice was made by the stage before, and asks for the first units behind that.
+    pub(super) fn choose_within(self, o: &mut String, choice: Choice, at: usize) {
+        put(
+            o,
+            format_args!(
+                "ld.param.u32 t0,[args+{}]; setp.ne.u32 p,t0,stage;
+@p bra UNCHOSEN;
+setp.ne.u32 p,warp,0;
+@p bra CHOSEN;
+ld.param.u64 from,[args+{}]; ld.param.u32 tag,[args+{}];",
+                at + offset_of!(PickArgs, stage),
+                at + offset_of!(PickArgs, keys),
+                at + offset_of!(PickArgs, key_tag),
+            ),
+        );
+        choice.choose_from(o, Some("tag"));
+        self.keep_picks(o, choice, at);
+        put(
+            o,
+            format_args!(
+                "CHOSEN:
+bar.sync 0;
+setp.ge.u32 p,stage,stages;
+@p bra ENDED;
+mov.u32 upto,stages; setp.eq.u32 mid,zero,0;
+bra START;
+RESTARTED:
+UNCHOSEN:"
+            ),
+        );
+    }
+
     /// They are read, and held inside as `picked` of shaders/quantized/qmm.glsl does; numbers beside them where there are some.
     fn read_picks(self, o: &mut String, at: usize) {
         put(
             o,
             format_args!(
-                "ld.param.u64 from,[args+{places}]; mad.wide.u32 from,lane,4,from;
+                "setp.lt.u32 q,lane,{count}; mov.u32 t0,ids; mad.lo.u32 t0,lane,4,t0; ld.param.u64 from,[args+{places}]; mad.wide.u32 from,lane,4,from;
 @q ld.global.cg.b32 place,[from];
 ld.param.u64 from,[args+{chosen}]; setp.ne.u64 p,from,0; and.pred p,p,q; mad.wide.u32 from,lane,2,from; mov.b16 h0,0;
 @p ld.global.cg.b16 h0,[from];
@@ -104,6 +153,7 @@ shr.u32 t2,place,31; and.b32 t2,t2,t1; setp.ne.u32 p,t2,0;
 @p mov.u32 place,0;
 sub.u32 number,number,1; min.u32 place,place,number;
 @q st.shared.b32 [t0],place;",
+                count = self.count_picks(),
                 places = at + offset_of!(PickArgs, places),
                 chosen = at + offset_of!(PickArgs, chosen),
                 matrices = at + offset_of!(PickArgs, matrices),

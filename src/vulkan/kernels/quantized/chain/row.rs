@@ -1,6 +1,7 @@
 //! The row of a product in the text of `text`: awaited, normalised where it is to be, and brought to shared memory.
 
 use super::Stage;
+use super::picks::SAME;
 use super::place;
 use super::text::Chain;
 use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
@@ -15,7 +16,8 @@ impl Chain {
         put(
             o,
             format_args!(
-                "and.b32 t0,flags,1; setp.ne.u32 isnorm,t0,0; ld.param.u64 d,[sa+{}];",
+                "and.b32 t0,flags,{}; setp.eq.u32 isnorm,t0,1; ld.param.u64 d,[sa+{}];",
+                if self.within() { SAME | 1 } else { 1 },
                 place!(norm)
             ),
         );
@@ -36,6 +38,9 @@ impl Chain {
     pub(super) fn stage_x(self, o: &mut String) {
         self.arrays(o);
         put(o, format_args!("mov.b32 rr,{{r0,r1}};"));
+        if self.within() {
+            put(o, format_args!("and.b32 t0,flags,{SAME}; setp.ne.u32 p,t0,0;\n@p bra STAGED;"));
+        }
         self.await_x(o);
         put(o, format_args!("@!isnorm bra NORMED;"));
         self.normalise(o);

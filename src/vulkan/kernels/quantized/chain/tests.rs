@@ -62,8 +62,9 @@ fn products_follow_whose_row_is_the_last_result() {
     assert_eq!(chain.stages[2].x_tag, 8);
     assert_eq!(chain.stages[2].flags >> 16, 1);
     assert!(adds(&mut chain, m, 0x2000, &[0x4000], &[]), "the later of two results in one place");
-    assert!(!adds(&mut chain, m, 0x4000, &[0x5000], &[]), "there is no room for a fifth");
-    assert_eq!(chain.count(), 4);
+    assert!(adds(&mut chain, m, 0x4000, &[0x5000], &[]));
+    assert!(!adds(&mut chain, m, 0x5000, &[0x7000], &[]), "there is no room for a sixth");
+    assert_eq!(chain.count(), 5);
 }
 
 #[test]

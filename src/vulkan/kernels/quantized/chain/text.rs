@@ -108,6 +108,9 @@ impl Chain {
             put(&mut o, format_args!("setp.eq.u32 p,stages,0;\n@p bra ENDED;"));
         }
         put(&mut o, format_args!("STAGE:"));
+        if let Some(Picked::Within(choice)) = self.picks {
+            self.choose_within(&mut o, choice, size_of::<Args>() + self.front_bytes());
+        }
         self.open(&mut o);
         self.weights(&mut o);
         self.find(&mut o);
@@ -118,23 +121,37 @@ impl Chain {
         put(
             &mut o,
             format_args!(
-                "add.u32 stage,stage,1; add.u64 sa,sa,{}; setp.lt.u32 p,stage,stages;
+                "add.u32 stage,stage,1; add.u64 sa,sa,{}; setp.lt.u32 p,stage,{};
 @p bra STAGE;
 ENDED:",
-                size_of::<Stage>()
+                size_of::<Stage>(),
+                if self.within() { "turns" } else { "stages" }
             ),
         );
         progress::ends(&mut o, size_of::<Args>() + first);
         put(&mut o, format_args!("ret;"));
         self.next_run(&mut o);
+        if self.within() {
+            put(&mut o, format_args!("START:"));
+            self.first_units(&mut o);
+            put(&mut o, format_args!("@mid bra RESTARTED;\nbra BEGUN;"));
+        }
         put(&mut o, format_args!("}}"));
         o
     }
 
     /// Bytes that it is told of what comes first, behind those of products.
     fn first_bytes(self) -> usize {
-        let front = self.front.map_or(0, |_| size_of::<FrontArgs>());
-        front + self.picks.map_or(0, |_| size_of::<PickArgs>())
+        self.front_bytes() + self.picks.map_or(0, |_| size_of::<PickArgs>())
+    }
+
+    fn front_bytes(self) -> usize {
+        self.front.map_or(0, |_| size_of::<FrontArgs>())
+    }
+
+    /// Whether what is picked is chosen amid the products.
+    pub(super) fn within(self) -> bool {
+        matches!(self.picks, Some(Picked::Within(_)))
     }
 
     fn registers(self, o: &mut String) {
@@ -172,21 +189,20 @@ shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g; shr.u32 la
             ),
         );
         if let Some(front) = self.front {
-            front.front_parts(o, size_of::<Args>() + size_of::<FrontArgs>());
+            front.front_parts(o, size_of::<Args>() + self.first_bytes());
         }
-        if let Some(picked) = self.picks {
-            self.find_picks(o, picked, size_of::<Args>());
+        let mut waited = self.front.is_some();
+        match self.picks {
+            Some(Picked::Within(_)) => self.start(o, size_of::<Args>() + self.front_bytes()),
+            Some(picked) => {
+                self.find_picks(o, picked, size_of::<Args>());
+                self.first_units(o);
+                waited = true;
+            }
+            None => self.first_units(o),
         }
-        self.run(o, "FIRST");
-        self.second(o);
-        if self.values() {
-            self.fetch_values(o);
-        } else {
-            (0..BATCHES).for_each(|j| self.fetch(o, j));
-            self.fetch_factors(o);
-        }
-        if self.first_bytes() == 0 {
-            progress::workgroup_waits(o, size_of::<Args>());
+        if !waited {
+            progress::workgroup_waits(o, size_of::<Args>() + self.first_bytes());
         }
         put(
             o,
@@ -197,6 +213,17 @@ and.b32 t0,g,1; setp.ne.u32 odd,t0,0; shr.u32 t0,g,1; xor.b32 t0,t0,t; and.b32 t
                 UP[1],
             ),
         );
+    }
+
+    /// Finds the warp's first run and asks for its first unit.
+    fn first_units(self, o: &mut String) {
+        self.run(o, "FIRST");
+        self.second(o);
+        if self.values() {
+            return self.fetch_values(o);
+        }
+        (0..BATCHES).for_each(|j| self.fetch(o, j));
+        self.fetch_factors(o);
     }
 
     /// The workgroup's first tile of the stage at `at`, as `base`, and how many it has, as `subs`; two matrices at once have half of them each.
@@ -271,11 +298,12 @@ sub.u32 run,run,1;"
                 "{label}:
 setp.lt.u32 p,cu,cend;
 @p bra {label}PLACE;
-add.u32 cstage,cstage,1; add.u64 ca,ca,{size}; setp.lt.u32 live,cstage,stages;
+add.u32 t0,cstage,1; setp.lt.u32 live,t0,{upto};
 @!live bra {label}BACK;
-ld.param.u32 ck,[ca+{k}];",
+mov.u32 cstage,t0; add.u64 ca,ca,{size}; ld.param.u32 ck,[ca+{k}];",
                 size = size_of::<Stage>(),
                 k = place!(k),
+                upto = if self.within() { "upto" } else { "stages" },
             ),
         );
         self.share(o, "ca", ["cbase", "n", "tmp0"]);

@@ -1,5 +1,5 @@
 //! The choice of experts on GPUs that take PTX: host side of `text`. It is held back until it is known what follows: products whose
-//! matrices it picks (`quantized::few_picked`) make it themselves, else it is a kernel of its own. The shader of `select` is
+//! matrices it picks (`quantized::few_picked`, `quantized::chain`), or made its row, make it themselves, else it is a kernel of its own. The shader of `select` is
 //! its twin (MLX_VK_DISABLE=choice).
 
 #[cfg(test)]
@@ -52,9 +52,17 @@ impl KernelKey for Choice {
 }
 
 /// A choice that is held back.
-struct Chosen {
-    choice: Choice,
+pub struct Chosen {
+    pub choice: Choice,
     told: Told,
+}
+
+impl Chosen {
+    /// Where rows are, how many, where places go, and numbers.
+    pub fn told(&self) -> [u64; 4] {
+        let Told { keys, places, chosen, rows } = self.told;
+        [keys, rows, places, chosen]
+    }
 }
 
 impl Chain for Chosen {
@@ -120,7 +128,10 @@ pub(super) fn hold(
     let choice = Choice { n: n as u32, dtype: keys.dtype, how };
     let told = Told { keys: keys.ptr, places: places.ptr, chosen: chosen.ptr, rows: rows as u64 };
     let (reads, writes) = ([keys.range()], [places.range(), chosen.range()]);
-    enc.hold(Box::new(Chosen { choice, told }), &reads, &writes)?;
+    let chosen = Chosen { choice, told };
+    if !enc.offer(&chosen, &reads, &writes)? {
+        enc.hold(Box::new(chosen), &reads, &writes)?;
+    }
     Ok(true)
 }
 

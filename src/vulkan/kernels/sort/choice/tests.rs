@@ -1,6 +1,6 @@
 //! Tests of the text: what it chooses is what sorting would, and the numbers are those of float64.
 
-use super::{Choice, Told};
+use super::{Choice, Chosen, Told};
 use crate::core::Dtype;
 use crate::kernels::sort::{Followed, Selection};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told as _;
@@ -33,6 +33,13 @@ fn softmax(row: &[f64]) -> Vec<f64> {
     let e: Vec<f64> = row.iter().map(|x| (x - top).exp()).collect();
     let sum: f64 = e.iter().sum();
     e.iter().map(|x| x / sum).collect()
+}
+
+impl Chosen {
+    /// A choice from the row at the first address, with places and numbers at the others.
+    pub fn of(choice: Choice, [keys, places, chosen]: [u64; 3]) -> Chosen {
+        Chosen { choice, told: Told { keys, places, chosen, rows: 1 } }
+    }
 }
 
 impl Choice {

@@ -64,6 +64,11 @@ mov.u32 lane,%tid.x; mov.u32 row,%ctaid.x; ld.param.u32 rows,[args+{}];",
     /// What a lane has of the row at `from`: the element that is chosen for it as `place`, and its bits as `number`. All lanes come here,
     /// those behind the last choice for nothing.
     pub fn choose(&self, o: &mut String) {
+        self.choose_from(o, None);
+    }
+
+    /// The same; the row stands as words of two elements, with the tag in a register.
+    pub fn choose_from(&self, o: &mut String, tag: Option<&str>) {
         let items = self.items();
         put(
             o,
@@ -72,15 +77,14 @@ mov.u32 lane,%tid.x; mov.u32 row,%ctaid.x; ld.param.u32 rows,[args+{}];",
 .reg .pred cp,cn;
 .reg .b16 ch<{items}>;
 .reg .b32 e<{items}>,k<{items}>,won,top,ct,cs;
-.reg .b64 ca;
-mad.wide.u32 ca,lane,2,from; mov.u32 won,0;"
+.reg .b64 ca,cw<{items}>;
+mov.u32 won,0;"
             ),
         );
-        for j in 0..items {
-            put(o, format_args!("mov.b16 ch{j},0;{}", self.inside(j)));
-            put(o, format_args!("{}ld.global.cg.b16 ch{j},[ca+{}];", self.guard(j), 2 * LANES * j));
+        match tag {
+            Some(tag) => self.await_words(o, tag),
+            None => self.read_elements(o),
         }
-        (0..items).for_each(|j| put(o, format_args!("cvt.u32.u16 e{j},ch{j};")));
         if self.how.softmax {
             self.softmax(o);
         }
@@ -118,6 +122,31 @@ and.b32 ct,place,31; shr.u32 top,place,5; mov.u32 number,0;",
             );
         }
         o.push_str("}\n");
+    }
+
+    fn read_elements(&self, o: &mut String) {
+        put(o, format_args!("mad.wide.u32 ca,lane,2,from;"));
+        for j in 0..self.items() {
+            put(o, format_args!("mov.b16 ch{j},0;{}", self.inside(j)));
+            put(o, format_args!("{}ld.global.cg.b16 ch{j},[ca+{}];", self.guard(j), 2 * LANES * j));
+        }
+        (0..self.items()).for_each(|j| put(o, format_args!("cvt.u32.u16 e{j},ch{j};")));
+    }
+
+    fn await_words(&self, o: &mut String, tag: &str) {
+        put(o, format_args!("shr.u32 ct,lane,1; mad.wide.u32 ca,ct,8,from; mov.u32 cs,0;"));
+        (0..self.items()).for_each(|j| put(o, format_args!("mov.b64 cw{j},{{cs,{tag}}};")));
+        put(o, format_args!("WORDS_COME:\nsetp.ne.u32 cn,cs,0;"));
+        for j in 0..self.items() {
+            put(o, format_args!("{}", self.inside(j)));
+            put(o, format_args!("{}ld.relaxed.gpu.global.b64 cw{j},[ca+{}];", self.guard(j), 4 * LANES * j));
+        }
+        for j in 0..self.items() {
+            put(o, format_args!("mov.b64 {{e{j},ct}},cw{j}; setp.ne.or.u32 cn,ct,{tag},cn;"));
+        }
+        put(o, format_args!("@cn bra WORDS_COME;\nand.b32 ct,lane,1; shl.b32 ct,ct,4;"));
+        (0..self.items())
+            .for_each(|j| put(o, format_args!("shr.u32 e{j},e{j},ct; and.b32 e{j},e{j},65535;")));
     }
 
     /// Has `cp` say whether the lane's element j is one, where that is a question.
