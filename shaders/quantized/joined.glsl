@@ -37,6 +37,15 @@ void store_product(uint matrix, uint at, float y) {
 #endif
 
 #ifdef COMBINED
+// What a pick is weighed with, and a product that is: rounded as if it had been stored, but for weights of float32 (WIDE).
+#ifdef WIDE
+float weight_of(uint pick) { return Floats(p.norm).v[pick]; }
+float weighed(float x) { return x; }
+#else
+float weight_of(uint pick) { return load_element(p.norm, pick); }
+float weighed(float x) { return rounded(x); }
+#endif
+
 // Stores a sum over picks, or what is made of it.
 void store_sum(uint at, float sum) {
 #ifdef AFTER

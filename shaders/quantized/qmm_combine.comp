@@ -4,7 +4,8 @@
 // turn, and R rows of its codes. Products, weighted ones and their sum in float32 are rounded as if they had been stored.
 // Workgroups with the same rows follow each other, token by token.
 // Defines: DTYPE, MODE, BITS, GROUP, TRANSPOSE 1, JOINED 1, PICKS, UNIT, TPR, TEAM_COUNT, R, COMBINED, optionally ALIGNED
-// (codes of a unit are read 16 or 8 bytes at a time), SUBGROUP, CLUSTERED, AFTER: a function of GLSL of a sum and its place.
+// (codes of a unit are read 16 or 8 bytes at a time), SUBGROUP, CLUSTERED, WIDE (weights of float32), AFTER: a function of GLSL of a sum
+// and its place.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -37,7 +38,7 @@ void main() {
     const uint units = K / UNIT;
     // Weights are on their way while products are made; there are as many threads as picks.
     float weight = 0;
-    if (i < COMBINED) weight = load_element(p.norm, token * COMBINED + i);
+    if (i < COMBINED) weight = weight_of(token * COMBINED + i);
     [[dont_unroll]] for (uint first = 0; first < COMBINED; first += TEAM_COUNT) {
         // The last turn may have fewer picks than teams: barriers want all of them.
         uint own = min(first + team, COMBINED - 1), pick = token * COMBINED + own;
@@ -68,8 +69,8 @@ void main() {
     if (i < R && row0 + i < N0) {
         precise float sum = 0;
         [[unroll]] for (uint j = 0; j < COMBINED; j++) {
-            precise float weighted = products[j * R + i] * weights[j];
-            sum += rounded(weighted);
+            precise float part = products[j * R + i] * weights[j];
+            sum += weighed(part);
         }
         store_sum(token * N0 + row0 + i, sum);
     }

@@ -1,8 +1,8 @@
 #version 460
 // Products that stand in memory, those of COMBINED picks of a token behind each other, times a weight each and added up: what
 // qmm_combine.comp does besides the products, rounded in the same places. An invocation has OWN neighbours of a row.
-// Defines: those of quantized/qmm.glsl with JOINED 1, THREADS, COMBINED, OWN (1, or what 4, 8 or 16 bytes hold), optionally AFTER: a function of
-// GLSL of a sum and its place. x are the products, `norm` the weights, rows the tokens, N0 the length of a row.
+// Defines: those of quantized/qmm.glsl with JOINED 1, THREADS, COMBINED, OWN (1, or what 4, 8 or 16 bytes hold), optionally WIDE (weights of
+// float32), AFTER: a function of GLSL of a sum and its place. x are the products, `norm` the weights, rows the tokens, N0 the length of a row.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -34,17 +34,17 @@ void sums() {
     [[unroll]] for (uint e = 0; e < OWN; e++) sum[e] = 0;
     [[unroll]] for (uint j = 0; j < COMBINED; j++) {
         uint pick = token * COMBINED + j, at = pick * N0 + col;
-        float weight = load_element(p.norm, pick);
+        float weight = weight_of(pick);
 #if OWN > 1
         uvec4 c = own_elements(at);
 #endif
         [[unroll]] for (uint e = 0; e < OWN; e++) {
 #if OWN > 1
-            precise float weighted = chunk_element(c, e) * weight;
+            precise float part = chunk_element(c, e) * weight;
 #else
-            precise float weighted = load_element(p.x, at) * weight;
+            precise float part = load_element(p.x, at) * weight;
 #endif
-            sum[e] += rounded(weighted);
+            sum[e] += weighed(part);
         }
     }
     [[unroll]] for (uint e = 0; e < OWN; e++) store_sum(i + e, sum[e]);

@@ -9,14 +9,15 @@ use super::following::following;
 use super::row_products::{Input, Picked, Product, Products, product, together};
 #[cfg(feature = "vulkan")]
 use super::row_products::{Range, dev_row, matrix};
-use crate::core::{Array, Result, Stream};
+use crate::core::{Array, Dtype, Result, Stream};
 use crate::fusion::device;
 use crate::fusion::plan::{Free, Join, Members, Work};
 use crate::fusion::selections::is;
+use crate::kernels::Inst;
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::kernels::quantized::quant::Format;
 use crate::on_gpu;
-use crate::ops::elementwise::scalar_bits;
+use crate::ops::elementwise::{instruction, scalar_bits};
 use crate::ops::index::indexing::takes_rows;
 use crate::ops::quantized::quantized_matmul::QuantizedMatmul;
 use crate::ops::reduce::sums_along;
@@ -39,6 +40,8 @@ struct Combined {
     product: usize,
     picked: Picked,
     weights: Input,
+    /// Weights are float32, and so are weighed products; their sum is not.
+    wide: bool,
     /// Picks of a token.
     each: i64,
     after: Option<KeptAfter>,
@@ -67,6 +70,12 @@ struct Order {
 struct Sorted {
     unit: Products,
     sum: Combined,
+}
+
+/// Whether step `j` converts to a dtype.
+fn casts(free: &Free, j: usize, to: Dtype) -> bool {
+    let cast = free.node(j).is_some_and(|n| instruction(&*n.primitive) == Some(Inst::Cast));
+    cast && free.array(j).dtype() == to
 }
 
 /// The array that is weighed and what weighs it: each element of one row of weights goes with a row of products.
@@ -100,7 +109,8 @@ fn combined(free: &Free, last: &Product, inverse: Option<&Array>, stream: Stream
     let picked = last.picked(free).filter(|p| p.share == 1)?;
     let count = last.indices?.size() as i64;
     let mut members = last.steps.iter().copied().collect::<Steps>();
-    let (mut at, mut returned) = (product, inverse.is_none());
+    let (mut at, mut returned, mut wide) = (product, inverse.is_none(), false);
+    let narrow = free.array(product).dtype();
     let scaled = loop {
         let j = free.reader_within(at, stream, REACH)?;
         let node = free.node(j)?;
@@ -112,6 +122,8 @@ fn combined(free: &Free, last: &Product, inverse: Option<&Array>, stream: Stream
         };
         if !returned && inverse.is_some_and(back) {
             returned = true;
+        } else if !wide && casts(free, j, Dtype::F32) && narrow != Dtype::F32 {
+            wide = true;
         } else if !is_reshape(&*node.primitive) {
             break j;
         }
@@ -138,12 +150,18 @@ fn combined(free: &Free, last: &Product, inverse: Option<&Array>, stream: Stream
         return None;
     }
     members.push(sum);
-    let (mut result, mut follow, mut arrays) = (sum, None, SmallVec::new());
-    if let Some(f) = following(free, &[sum], stream) {
+    let mut last_step = sum;
+    if wide {
+        last_step = free.reader_within(sum, stream, REACH).filter(|&j| casts(free, j, narrow))?;
+        members.push(last_step);
+    }
+    let (mut result, mut follow, mut arrays) = (last_step, None, SmallVec::new());
+    if let Some(f) = following(free, &[last_step], stream) {
         (result, follow, arrays) = (f.last(), Some(f.after), f.arrays);
         members.extend(f.steps);
     }
-    let sum = Combined { format: last.format?, product, picked, weights, each, after: follow, arrays };
+    let format = last.format?;
+    let sum = Combined { format, product, picked, weights, wide, each, after: follow, arrays };
     Some(Found { sum, members, result })
 }
 
@@ -259,7 +277,7 @@ impl Combined {
             added: &[],
             results: &results,
             picks: Some(picks),
-            combined: Some(qmm_joined::Combined { weights: weights.0, each: self.each }),
+            combined: Some(qmm_joined::Combined { weights: weights.0, each: self.each, wide: self.wide }),
         };
         qmm_joined::run(enc, &joined, &reads, &[to])
     }

@@ -57,6 +57,8 @@ pub struct Combined {
     pub weights: u64,
     /// Picks of a sum.
     pub each: i64,
+    /// Weights are float32: weighed products are not rounded then.
+    pub wide: bool,
 }
 
 /// A row of x, or few, times matrices.
@@ -168,6 +170,8 @@ struct Key {
     added: bool,
     /// Picks that are added up.
     combined: u32,
+    /// By weights of float32.
+    wide: bool,
     /// Codes of qmm_stream become numbers by a mask.
     masks: bool,
 }
@@ -232,7 +236,8 @@ impl KernelKey for Key {
             }
             Layout::Rows { threads, rows, .. } => format!("qmm_joined_{before}{threads}x{rows}_{end}"),
             Layout::Combine { combine: Combine { threads, rows, .. }, .. } => {
-                format!("qmm_combine_{threads}x{rows}_{format}_{}_{}{after}", self.dtype, self.combined)
+                let wide = if self.wide { "_wide" } else { "" };
+                format!("qmm_combine_{threads}x{rows}_{format}_{}_{}{wide}{after}", self.dtype, self.combined)
             }
             Layout::Dense { layout: d, .. } => {
                 format!("gemv_joined_{before}{}x{}x{}_{end}", d.threads, d.rows, d.unroll)
@@ -247,7 +252,6 @@ impl KernelKey for Key {
             Some(format) => define_format(&mut d, format, self.dtype),
             None => define(&mut d, "DTYPE", crate::vulkan::kernels::matmul::kernel::dtype_code(self.dtype)),
         }
-        let pair = self.after.is_some() && self.matrices() == 2;
         let mut put = |list: &[(&str, u32)]| list.iter().for_each(|(name, v)| define(&mut d, name, v));
         put(&[("JOINED", self.matrices() as u32), ("TRANSPOSE", 1)]);
         // Whether kernels that multiply matrices do so by instructions.
@@ -309,18 +313,19 @@ impl KernelKey for Key {
             (matrices == Some(false), "PLAIN"),
             (self.norm.is_some(), "NORM"),
             (self.keep, "KEEP"),
-            (pair, "PAIR"),
+            (self.after.is_some() && self.matrices() == 2, "PAIR"),
             (self.picks, "PICKS"),
             (self.added, "BIASED"),
             (self.masks, "MASKED"),
+            (self.wide, "WIDE"),
             (wide, "ALIGNED"),
         ];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         if let Some(after) = &self.after {
             define_after(&mut d, after);
         }
-        let lengths = self.lengths.map(|n| n.max(1));
-        let spec = [self.k].into_iter().chain(lengths).chain([self.norm.unwrap_or(0)]).collect();
+        let numbers = self.lengths.map(|n| n.max(1)).into_iter().chain([self.norm.unwrap_or(0)]);
+        let spec = [self.k].into_iter().chain(numbers).collect();
         Module { source: Source::File(file), defines: d, spec, subgroup_size, spirv16 }
     }
 }
@@ -444,6 +449,7 @@ fn record(
         picks: j.picks.is_some(),
         added: !j.added.is_empty(),
         combined: j.combined.map_or(0, |c| c.each as u32),
+        wide: j.combined.is_some_and(|c| c.wide),
         masks: matches!(layout, Layout::Streamed(_)) && subnormal_probe::keeps(device),
     };
     // Products of one grid: of all picks, or their sums.
@@ -524,6 +530,7 @@ mod tests {
             picks: false,
             added: false,
             combined: 0,
+            wide: false,
             masks: matches!(layout, Layout::Streamed(_)) && dtype == Dtype::BF16,
         }
     }
@@ -560,7 +567,7 @@ mod tests {
                 let combine = Combine { threads, rows: 4, teams: each.min(5), unit: 32 };
                 let layout = Layout::Combine { combine, aligned: bits == 4 };
                 let base = plain(Some(format), Dtype::BF16, layout);
-                let key = Key { after, picks: true, combined: each, ..base };
+                let key = Key { after, picks: true, combined: each, wide: each == 1, ..base };
                 compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
             }
         }

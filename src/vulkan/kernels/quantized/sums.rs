@@ -24,6 +24,8 @@ struct Key {
     each: u32,
     own: u32,
     after: Option<KeptAfter>,
+    /// Weights are float32.
+    wide: bool,
     /// It begins while the commands before it end.
     early: bool,
 }
@@ -31,7 +33,9 @@ struct Key {
 impl KernelKey for Key {
     fn name(&self) -> String {
         let after = self.after.as_ref().map_or(String::new(), |f| format!("_{}", f.program.name()));
-        format!("qmm_sums_{}_{}_{}_{}{after}", show_format(self.format), self.dtype, self.each, self.own)
+        let wide = if self.wide { "_wide" } else { "" };
+        let (format, dtype) = (show_format(self.format), self.dtype);
+        format!("qmm_sums_{format}_{dtype}_{}_{}{wide}{after}", self.each, self.own)
     }
 
     fn module(&self, f: &Features) -> Module {
@@ -41,9 +45,8 @@ impl KernelKey for Key {
         let lanes = ("THREADS", SUM_LANES as u32);
         let numbers = [("JOINED", 1), ("TRANSPOSE", 1), ("COMBINED", self.each), ("OWN", self.own), lanes];
         numbers.iter().for_each(|(name, v)| define(&mut d, name, v));
-        if self.early {
-            define(&mut d, "PROGRESS", 1);
-        }
+        let flags = [(self.early, "PROGRESS"), (self.wide, "WIDE")];
+        flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         if let Some(after) = &self.after {
             define_after(&mut d, after);
         }
@@ -72,7 +75,8 @@ pub(super) fn run(
     let groups = ceil(results / own, SUM_LANES) as u64;
     let early = progress::shaders(enc.device().profile(), groups, size_of::<Push>());
     let (n32, each) = (n as u32, c.each as u32);
-    let key = Key { format, dtype: j.dtype, n: n32, each, own: own as u32, after: j.after, early };
+    let key =
+        Key { format, dtype: j.dtype, n: n32, each, own: own as u32, after: j.after, wide: c.wide, early };
     let mut push =
         Push { x: made.0, norm: c.weights, rows: (picks.count / c.each) as u32, ..Push::default() };
     push.parts[3][..j.results.len()].copy_from_slice(j.results);
@@ -106,7 +110,8 @@ mod tests {
                 (Dtype::F32, 4),
                 (Dtype::F32, 2),
             ] {
-                let key = Key { format, dtype, n: 64, each: 8, own, after: None, early: own > 2 };
+                let key =
+                    Key { format, dtype, n: 64, each: 8, own, after: None, wide: own == 2, early: own > 2 };
                 compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
             }
         }

@@ -160,7 +160,9 @@ impl KernelKey for Key {
         let picks = match self.chain.picks {
             Some(Picked::Chosen(choice)) => choice.name() + "_",
             Some(Picked::Within(choice)) => format!("with_{}_", choice.name()),
-            Some(Picked::Stored(count)) => format!("picked_{count}_"),
+            Some(Picked::Stored { count, wide }) => {
+                format!("picked_{count}_{}", if wide { "wide_" } else { "" })
+            }
             None => String::new(),
         };
         let kind = picks + &kind;

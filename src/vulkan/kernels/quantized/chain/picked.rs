@@ -44,13 +44,14 @@ impl Chained {
     /// Whether the sum of products is of what the last product made, by the matrices that were picked for it.
     fn sums(&self, j: &Joined, picks: &Picks, c: Combined, reads: &[Range], writes: &[Range]) -> bool {
         let Some((picked, args)) = &self.picks else { return false };
-        let choice = [(args.places, 4 * picks.count as u64), (c.weights, 2 * picks.count as u64)];
+        let size = if c.wide { 4 } else { 2 };
+        let choice = [(args.places, 4 * picks.count as u64), (c.weights, size * picks.count as u64)];
         let others: SmallVec<[Range; 16]> = reads.iter().copied().filter(|r| !choice.contains(r)).collect();
         let matrices = long(j, picks.count);
         // Those of a choice are made here; others stood there before.
         let weighed = match picked {
-            Picked::Chosen(_) | Picked::Within(_) => c.weights == args.chosen,
-            Picked::Stored(_) => !self.writes.iter().any(|&w| super::meet(choice[1], w)),
+            Picked::Chosen(_) | Picked::Within(_) => c.weights == args.chosen && !c.wide,
+            Picked::Stored { .. } => !self.writes.iter().any(|&w| super::meet(choice[1], w)),
         };
         picks.indices.0 == args.places
             && weighed
@@ -127,8 +128,8 @@ impl Chained {
         reads: &[Range],
         writes: &[Range],
     ) {
-        if let Some((Picked::Stored(_), args)) = &mut self.picks {
-            args.chosen = c.weights;
+        if let Some((Picked::Stored { wide, .. }, args)) = &mut self.picks {
+            (*wide, args.chosen) = (c.wide, c.weights);
             self.late.push(c.weights);
         }
         self.add(j, made, reads, writes);
@@ -178,7 +179,8 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     {
         return Ok(true);
     }
-    let picked = Picked::Stored(picks.count as u32);
+    let wide = j.combined.is_some_and(|c| c.wide);
+    let picked = Picked::Stored { count: picks.count as u32, wide };
     begin(enc, &whole, (made, kind), (picked, args), [reads, writes])?;
     Ok(true)
 }

@@ -34,6 +34,16 @@ fn units(dtype: Dtype, gate_up: &[Quantised; 2], x: &[f64], ids: &[usize], inner
     rounded(silu.iter().zip(&up).map(|(g, u)| g * u).collect())
 }
 
+/// A residual and the products of what the picked ones made, weighed.
+fn summed(res: &[f64], ids: &[usize], weights: &[f64], down: &Quantised, made: &[f64]) -> Vec<f64> {
+    let (mut sum, hidden, inner) = (res.to_vec(), res.len(), made.len() / ids.len());
+    for (i, (&e, w)) in ids.iter().zip(weights).enumerate() {
+        let part = down.times_rows(&made[i * inner..][..inner], e * hidden..(e + 1) * hidden);
+        sum.iter_mut().zip(part).for_each(|(s, p)| *s += w * p);
+    }
+    sum
+}
+
 fn compare(dtype: Dtype, group: u32, sizes: &Sizes, scale: f64) {
     let &Sizes { hidden, inner, count, matrices, n, workgroups } = sizes;
     let (mut c, mut m) = (Chance(5), Memory::default());
@@ -75,7 +85,7 @@ fn compare(dtype: Dtype, group: u32, sizes: &Sizes, scale: f64) {
         picks: Some(picks(count as i64)),
         ..alone(hidden, px, &pair, leak(&results[0][..1]))
     };
-    let combined = Some(Combined { weights: chosen, each: count as i64 });
+    let combined = Some(Combined { weights: chosen, each: count as i64, wide: false });
     let after = Some(on(dtype, added()));
     let second =
         Joined { after, picks: Some(picks(1)), combined, ..alone(inner, unit, &downs, leak(&results[1])) };
@@ -97,16 +107,11 @@ fn compare(dtype: Dtype, group: u32, sizes: &Sizes, scale: f64) {
     let weights = read_as(dtype, &m, chosen);
     let want = units(dtype, &gate_up, &x, &ids, inner);
     same_as(dtype, "gated units", &read_as(dtype, &m, unit), &want);
-    let made = read_as(dtype, &m, unit);
-    let mut want = res.clone();
-    for (i, (&e, w)) in ids.iter().zip(&weights).enumerate() {
-        let part = down.times_rows(&made[i * inner..][..inner], e * hidden..(e + 1) * hidden);
-        want.iter_mut().zip(part).for_each(|(s, p)| *s += w * p);
-    }
+    let want = summed(&res, &ids, &weights, &down, &read_as(dtype, &m, unit));
     same_as(dtype, "a sum and a residual", &read_as(dtype, &m, sum), &rounded_as(dtype, want));
     // The same of what stands in memory, by kernels of their own: bits do not depend on where a chain is cut.
     let bits = [unit, sum].map(|at| m.bytes(at).to_vec());
-    let stored = (Picked::Stored(count as u32), PickArgs { keys: 0, ..args });
+    let stored = (Picked::Stored { count: count as u32, wide: false }, PickArgs { keys: 0, ..args });
     for (j, words) in [(&first, m.place(vec![0; PRODUCTS])), (&second, m.place(vec![0; PRODUCTS]))] {
         let mut chain = Chained::new(group, dtype, workgroups, (words, 3));
         chain.picks = Some(stored);
@@ -114,6 +119,14 @@ fn compare(dtype: Dtype, group: u32, sizes: &Sizes, scale: f64) {
         run(&chain, &mut m);
     }
     assert!([unit, sum].map(|at| m.bytes(at).to_vec()) == bits);
+    // Weights of float32 are taken as they are.
+    let wide = weights.iter().flat_map(|&w| (w as f32).to_le_bytes()).collect();
+    let args = PickArgs { keys: 0, chosen: m.place(wide), ..args };
+    let mut chain = Chained::new(group, dtype, workgroups, (m.place(vec![0; PRODUCTS]), 3));
+    chain.picks = Some((Picked::Stored { count: count as u32, wide: true }, args));
+    chain.begin_picked(&second);
+    run(&chain, &mut m);
+    assert!(m.bytes(sum) == bits[1]);
     same_as(dtype, "a product of it", &read_as(dtype, &m, out), &last.times(&read_as(dtype, &m, sum)));
 }
 
@@ -185,7 +198,7 @@ fn within(dtype: Dtype, sizes: &Sizes, stages: usize) {
         chain.follow_by_picks(&first);
     }
     if stages > 3 {
-        let combined = Some(Combined { weights: chosen, each: count as i64 });
+        let combined = Some(Combined { weights: chosen, each: count as i64, wide: false });
         let second = Joined { after: sums, picks: picks(1), combined, ..alone(inner, unit, &downs, rs) };
         assert!(chain.follow_by_sum(&second));
         follow(&mut chain, &alone(hidden, sum, &lasts, rl));
@@ -204,11 +217,7 @@ fn within(dtype: Dtype, sizes: &Sizes, stages: usize) {
         same_as(dtype, "gated units", &read(unit), &units(dtype, &gate_up, &read(kept), &ids, inner));
     }
     if stages > 3 {
-        let (made, mut want) = (read(unit), read(h));
-        for (i, (&e, w)) in ids.iter().zip(&read(chosen)).enumerate() {
-            let part = down.times_rows(&made[i * inner..][..inner], e * hidden..(e + 1) * hidden);
-            want.iter_mut().zip(part).for_each(|(s, p)| *s += w * p);
-        }
+        let want = summed(&read(h), &ids, &read(chosen), &down, &read(unit));
         same_as(dtype, "a sum and a residual", &read(sum), &rounded_as(dtype, want));
         same_as(dtype, "a product of it", &read(out), &last.times(&read(sum)));
     }

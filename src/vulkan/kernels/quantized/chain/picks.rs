@@ -25,15 +25,15 @@ pub enum Picked {
     Chosen(Choice),
     /// It is chosen of what one of the products makes.
     Within(Choice),
-    /// It stands in memory: so many indices, and numbers beside them.
-    Stored(u32),
+    /// It stands in memory: so many indices, and numbers beside them, which may be float32 (`wide`).
+    Stored { count: u32, wide: bool },
 }
 
 impl Picked {
     pub fn count(&self) -> u32 {
         match self {
             Picked::Chosen(choice) | Picked::Within(choice) => choice.how.count,
-            Picked::Stored(count) => *count,
+            Picked::Stored { count, .. } => *count,
         }
     }
 }
@@ -73,7 +73,7 @@ impl Chain {
                 choice.choose(o);
                 self.keep_picks(o, choice, at);
             }
-            Picked::Stored(_) => self.read_picks(o, at),
+            Picked::Stored { wide, .. } => self.read_picks(o, at, wide),
         }
         put(o, format_args!("CHOSEN:\nbar.sync 0;"));
     }
@@ -89,6 +89,7 @@ impl Chain {
         );
         choice.follow(o);
         put(o, format_args!("cvt.u16.u32 h0,number;"));
+        widen(self.dtype, o, "weight", "h0");
         self.put_weight(o);
         put(o, format_args!("setp.ne.u32 p,cta,0;\n@p bra CHOSEN;\nmov.u32 t0,0;"));
         choice.store(o, "t0", [at + offset_of!(PickArgs, places), at + offset_of!(PickArgs, chosen)]);
@@ -138,14 +139,14 @@ UNCHOSEN:"
     }
 
     /// They are read, and held inside as `picked` of shaders/quantized/qmm.glsl does; numbers beside them where there are some.
-    fn read_picks(self, o: &mut String, at: usize) {
+    fn read_picks(self, o: &mut String, at: usize, wide: bool) {
         put(
             o,
             format_args!(
                 "setp.lt.u32 q,lane,{count}; mov.u32 t0,ids; mad.lo.u32 t0,lane,4,t0; ld.param.u64 from,[args+{places}]; mad.wide.u32 from,lane,4,from;
 @q ld.global.cg.b32 place,[from];
-ld.param.u64 from,[args+{chosen}]; setp.ne.u64 p,from,0; and.pred p,p,q; mad.wide.u32 from,lane,2,from; mov.b16 h0,0;
-@p ld.global.cg.b16 h0,[from];
+ld.param.u64 from,[args+{chosen}]; setp.ne.u64 p,from,0; and.pred p,p,q; mad.wide.u32 from,lane,{bytes},from; mov.b16 h0,0; mov.f32 weight,zf;
+@p ld.global.cg.{kind},[from];
 ld.param.u32 number,[args+{matrices}]; ld.param.u32 t1,[args+{signed}];
 shr.u32 t2,place,31; and.b32 t2,t2,t1; setp.ne.u32 p,t2,0;
 @p add.u32 place,place,number;
@@ -153,6 +154,8 @@ shr.u32 t2,place,31; and.b32 t2,t2,t1; setp.ne.u32 p,t2,0;
 @p mov.u32 place,0;
 sub.u32 number,number,1; min.u32 place,place,number;
 @q st.shared.b32 [t0],place;",
+                bytes = if wide { 4 } else { 2 },
+                kind = if wide { "f32 weight" } else { "b16 h0" },
                 count = self.count_picks(),
                 places = at + offset_of!(PickArgs, places),
                 chosen = at + offset_of!(PickArgs, chosen),
@@ -160,12 +163,14 @@ sub.u32 number,number,1; min.u32 place,place,number;
                 signed = at + offset_of!(PickArgs, signed),
             ),
         );
+        if !wide {
+            widen(self.dtype, o, "weight", "h0");
+        }
         self.put_weight(o);
     }
 
-    /// The element in `h0` weighs what the lane picks.
+    /// `weight` weighs what the lane picks.
     fn put_weight(self, o: &mut String) {
-        widen(self.dtype, o, "weight", "h0");
         put(o, format_args!("mov.u32 t0,weights; mad.lo.u32 t0,lane,4,t0;\n@q st.shared.f32 [t0],weight;"));
     }
 
