@@ -7,6 +7,7 @@ use super::elementwise::{caps, grid_of_width};
 use crate::core::{Dtype, Kind, Result};
 use crate::vulkan::hal::recorder::FULL_BARRIERS;
 use crate::vulkan::shader::pipeline::Pipeline;
+use crate::vulkan::tune::sort::RADIX_SHARED;
 use crate::vulkan::{CommandEncoder, Features};
 
 /// Macro definitions for a module.
@@ -134,6 +135,11 @@ pub fn shuffles(f: &Features) -> bool {
         && f.subgroup_size.is_power_of_two()
         && (4..=WG).contains(&f.subgroup_size)
         && (f.min_subgroup_size == f.max_subgroup_size || f.subgroup_size_control)
+}
+
+/// Whether the radix sort runs on a device: its kernels rank by ballots over subgroups of 4 to 64 lanes.
+pub fn ranks(f: &Features) -> bool {
+    shuffles(f) && f.subgroup_ballot && (4..=64).contains(&f.subgroup_size) && f.shared_memory >= RADIX_SHARED
 }
 
 /// The subgroup size to require so that workgroups consist of full subgroups of one size.

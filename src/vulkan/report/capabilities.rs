@@ -4,7 +4,7 @@
 use crate::core::Dtype;
 use crate::core::tree::Tree;
 use crate::vulkan::hal::device::Device;
-use crate::vulkan::kernels::sort::radix;
+use crate::vulkan::kernels::elem;
 use crate::vulkan::tune::attention;
 use crate::vulkan::tune::matmul::{self as table, Choice, Shape, Tier};
 
@@ -36,7 +36,7 @@ pub fn tiers(device: &Device) -> Tree {
         ("matmul_4096", by_dtype(|d| show(table::choose(p, &product(d, 4096))))),
         ("matmul_256", by_dtype(|d| show(table::choose(p, &product(d, 256))))),
         ("attention", by_dtype(|d| (if coop(d) { "sdpa_coop" } else { "sdpa_tile" }).into())),
-        ("sort", Tree::from(if radix::runs_on(f) { "radix, merge" } else { "merge" })),
+        ("sort", Tree::from(if elem::ranks(f) { "radix, merge" } else { "merge" })),
         ("subgroups", Tree::from(f.subgroup_arithmetic && f.subgroup_shuffle)),
     ])
 }

@@ -68,6 +68,9 @@ pub fn selecting(n: u32, most: u32) -> (u32, u32) {
     (lanes, n.div_ceil(lanes))
 }
 
+/// Shared memory that the largest kernel of the radix sort takes.
+pub const RADIX_SHARED: u32 = 28 << 10;
+
 /// Longest row of which a workgroup sorts many, each element counting those before it.
 const SHORT: u64 = 64;
 /// Elements of a lane there, where rows are many.

@@ -12,7 +12,7 @@ pub mod tops;
 
 use std::sync::OnceLock;
 
-use super::elem::{Defines, Push, collapse, define, dims, grid, ordered};
+use super::elem::{Defines, Push, collapse, define, dims, grid, ordered, ranks};
 use crate::bail;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::core::{Dtype, Result};
@@ -206,7 +206,7 @@ pub(in crate::vulkan) fn by_radix(enc: &CommandEncoder, n: u64, dtype: Dtype, ca
     let (lanes, items) = tune::sort::merged(n, key, carries, f.shared_memory);
     let merges = n.div_ceil(lanes * items).next_power_of_two().ilog2();
     let shorter = tune::sort::radix_pays(merges, dtype.size());
-    let suited = radix::runs_on(f) && merges > 0;
+    let suited = ranks(f) && merges > 0;
     suited && !forced("merge") && !SORT_RADIX.disabled() && (shorter || forced("radix"))
 }
 

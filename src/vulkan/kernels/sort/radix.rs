@@ -4,14 +4,9 @@
 use super::{Job, Output, present};
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
-use crate::vulkan::kernels::elem::{
-    Defines, Push, WG, define, dims, grid, ordered, required_subgroup, shuffles,
-};
+use crate::vulkan::kernels::elem::{Defines, Push, WG, define, dims, grid, ordered, required_subgroup};
 use crate::vulkan::tune;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
-
-/// Shared memory that the largest kernel takes: a fact of the shader.
-const SHARED: u32 = 28 << 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Step {
@@ -57,11 +52,6 @@ impl KernelKey for RadixKey {
             spirv16: false,
         }
     }
-}
-
-/// Whether the kernels run on a device: they rank by ballots over subgroups of 4 to 64 lanes.
-pub(in crate::vulkan) fn runs_on(f: &Features) -> bool {
-    shuffles(f) && f.subgroup_ballot && (4..=64).contains(&f.subgroup_size) && f.shared_memory >= SHARED
 }
 
 /// Sorts the rows of `job`.

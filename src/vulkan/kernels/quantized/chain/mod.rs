@@ -6,9 +6,6 @@
 mod finish;
 pub mod front;
 pub mod picked;
-#[cfg(test)]
-mod picked_tests;
-mod picks;
 mod row;
 #[cfg(test)]
 mod tests;
@@ -20,7 +17,7 @@ use std::any::Any;
 use smallvec::SmallVec;
 
 use self::front::Front;
-use self::picks::Picked;
+use self::picked::text::Picked;
 use super::qmm_joined::Joined;
 use super::steps::arrays;
 use super::stream;

@@ -1,7 +1,7 @@
 //! The row of a product in the text of `text`: awaited, normalised where it is to be, and brought to shared memory.
 
 use super::Stage;
-use super::picks::SAME;
+use super::picked::text::SAME;
 use super::place;
 use super::text::Chain;
 use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};

@@ -5,7 +5,7 @@
 
 use std::mem::offset_of;
 
-use super::picks::{self, Picked};
+use super::picked::text::{COLUMNS, Picked};
 use super::{Args, PickArgs, Stage, place};
 use crate::core::Dtype;
 use crate::vulkan::kernels::attention::several::{Args as FrontArgs, Program as Front};
@@ -437,7 +437,7 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
             ),
         );
         if self.picks.is_some() {
-            put(o, format_args!("and.b32 t0,flags,{}; setp.ne.u32 columns,t0,0;", picks::COLUMNS));
+            put(o, format_args!("and.b32 t0,flags,{}; setp.ne.u32 columns,t0,0;", COLUMNS));
         }
     }
 

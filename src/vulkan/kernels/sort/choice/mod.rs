@@ -2,6 +2,7 @@
 //! matrices it picks (`quantized::few_picked`, `quantized::chain`), or made its row, make it themselves, else it is a kernel of its own. The shader of `select` is
 //! its twin (MLX_VK_DISABLE=choice).
 
+mod numbers;
 #[cfg(test)]
 mod tests;
 mod text;

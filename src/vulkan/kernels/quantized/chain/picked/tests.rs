@@ -1,29 +1,36 @@
 //! Tests of chains that begin with a choice: the products of the row with what it picks, their weighed sum, and one behind it.
 
-use super::tests::follow;
-use super::*;
+use super::super::tests::follow;
+use super::super::*;
+use super::made::{long, picked_stage, whole};
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::kernels::sort::{Followed, Selection};
 use crate::vulkan::kernels::quantized::qmm_joined::{Combined, Matrix, Picks};
 use crate::vulkan::kernels::quantized::trial::{
     Chance, Quantised, added, elements, gated, on, read_as, rounded_as, same_as, shared,
 };
-use crate::vulkan::kernels::sort::choice::{Choice, Chosen};
+use crate::vulkan::kernels::sort::choice::Choice;
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 
 /// A row of `hidden` elements picks `count` of `matrices`, whose products have `inner` rows and are summed up with a residual; a product of the
 /// sum is of `n` rows.
-struct Sizes {
-    hidden: usize,
-    inner: usize,
-    count: usize,
-    matrices: usize,
-    n: usize,
-    workgroups: u32,
+pub(super) struct Sizes {
+    pub hidden: usize,
+    pub inner: usize,
+    pub count: usize,
+    pub matrices: usize,
+    pub n: usize,
+    pub workgroups: u32,
 }
 
 /// The gated units of a row and those that it picks.
-fn units(dtype: Dtype, gate_up: &[Quantised; 2], x: &[f64], ids: &[usize], inner: usize) -> Vec<f64> {
+pub(super) fn units(
+    dtype: Dtype,
+    gate_up: &[Quantised; 2],
+    x: &[f64],
+    ids: &[usize],
+    inner: usize,
+) -> Vec<f64> {
     let rounded = |v| rounded_as(dtype, v);
     let rows = |q: &Quantised| -> Vec<f64> {
         ids.iter().flat_map(|&e| q.times_rows(x, e * inner..(e + 1) * inner)).collect()
@@ -35,7 +42,13 @@ fn units(dtype: Dtype, gate_up: &[Quantised; 2], x: &[f64], ids: &[usize], inner
 }
 
 /// A residual and the products of what the picked ones made, weighed.
-fn summed(res: &[f64], ids: &[usize], weights: &[f64], down: &Quantised, made: &[f64]) -> Vec<f64> {
+pub(super) fn summed(
+    res: &[f64],
+    ids: &[usize],
+    weights: &[f64],
+    down: &Quantised,
+    made: &[f64],
+) -> Vec<f64> {
     let (mut sum, hidden, inner) = (res.to_vec(), res.len(), made.len() / ids.len());
     for (i, (&e, w)) in ids.iter().zip(weights).enumerate() {
         let part = down.times_rows(&made[i * inner..][..inner], e * hidden..(e + 1) * hidden);
@@ -155,83 +168,39 @@ fn chains_of_picks_compute_what_their_products_do() {
     );
 }
 
-/// A chain of the product before, the router of the normalised row, the choice, what it picks, the sum of it, and the product behind; without
-/// the last two, and with nothing behind the choice.
-fn within(dtype: Dtype, sizes: &Sizes, stages: usize) {
-    let &Sizes { hidden, inner, count, matrices, n, workgroups } = sizes;
-    let (mut c, mut m) = (Chance(11), Memory::default());
-    let mut matrix = |m: &mut Memory, rows, k| Quantised::of(dtype, &mut c, m, [rows, k, 64]);
-    let (o, router) = (matrix(&mut m, hidden, 128), matrix(&mut m, matrices, hidden));
-    let gate_up = [0, 1].map(|_| matrix(&mut m, matrices * inner, hidden));
-    let (down, last) = (matrix(&mut m, matrices * hidden, inner), matrix(&mut m, n, hidden));
-    let [x, res, w] = [(128, 1.0, 0.0), (hidden, 1.0, 0.0), (hidden, 0.1, 1.0)]
-        .map(|(n, s, mid)| rounded_as(dtype, c.numbers(n, s, mid)));
-    let [px, pres, pw] = [&x, &res, &w].map(|v| m.place(elements(dtype, v)));
-    let lengths = [hidden, hidden, matrices, count * inner, hidden, n, count, 2 * count];
-    let [h, kept, keys, unit, sum, out, chosen, places] = lengths.map(|n| m.place(vec![0xff; 2 * n]));
-    let (softmax, after) = (true, Followed::Divided);
-    let how =
-        Selection { from: (matrices - count) as u32, count: count as u32, softmax, negated: false, after };
-    let choice = Choice { n: matrices as u32, dtype, how };
-    let mut chain = Chained::new(64, dtype, workgroups, (m.place(vec![0; PRODUCTS + front::BYTES]), 3));
-    let format = Some(Format::new("test", Mode::Affine, 64, 4).unwrap());
-    let one = |q: &Quantised, rows: usize| [Matrix { rows: rows as i64, parts: q.matrix.parts }];
-    let picks = |share| {
-        Some(Picks { indices: (places, false), count: count as i64, matrices: matrices as i64, share })
-    };
-    let [os, routers, downs, lasts] =
-        [one(&o, hidden), one(&router, matrices), one(&down, hidden), one(&last, n)];
-    let pair = gate_up.each_ref().map(|q| Matrix { rows: inner as i64, parts: q.matrix.parts });
-    let results = [[h, pres], [keys, 0], [unit, 0], [sum, h], [out, 0]];
-    let [ro, rr, ru, rs, rl] =
-        [&results[0][..], &results[1][..1], &results[2][..1], &results[3], &results[4][..1]];
-    let alone = |k: usize, x, matrices, r| Joined::alone(format, dtype, [1, k as i64], x, matrices, r);
-    let [sums, gates] = [added(), gated()].map(|a| Some(on(dtype, a)));
-    follow(&mut chain, &Joined { after: sums, ..alone(128, px, &os, ro) });
-    let norm = Some((pw, 1e-6));
-    follow(&mut chain, &Joined { norm, kept: Some(kept), ..alone(hidden, h, &routers, rr) });
-    let held = Chosen::of(choice, [keys, places, chosen]);
-    assert!(chain.chooses(&held));
-    chain.choose(&held);
-    if stages > 2 {
-        let first = Joined { after: gates, picks: picks(count as i64), ..alone(hidden, kept, &pair, ru) };
-        chain.follow_by_picks(&first);
+impl Chained {
+    /// Begins with the product by what is picked.
+    pub(super) fn begin_picked(&mut self, j: &Joined) {
+        let count = j.picks.expect("picks").count;
+        let (made, kind) = picked_stage(j, count, self.group, self.workgroups).expect("a stage");
+        let matrices = long(j, count);
+        let whole = whole(j, count, &matrices);
+        let written = (j.results[0], 2 * whole.matrices[0].rows as u64);
+        self.push(&whole, made, &[(j.x, 2 * whole.k as u64)], &[written]);
+        self.mark(kind);
     }
-    if stages > 3 {
-        let combined = Some(Combined { weights: chosen, each: count as i64, wide: false });
-        let second = Joined { after: sums, picks: picks(1), combined, ..alone(inner, unit, &downs, rs) };
-        assert!(chain.follow_by_sum(&second));
-        follow(&mut chain, &alone(hidden, sum, &lasts, rl));
-    }
-    let (key, args) = chain.program();
-    let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
-    assert!(shared(&text) <= 48 << 10);
-    Reader::read(&text).run(&mut m, &chain.told(&args), workgroups as usize);
-    let read = |at| read_as(dtype, &m, at);
-    same_as(dtype, "logits", &read(keys), &router.times(&read(kept)));
-    let [want_places, want_chosen] = choice.alone(m.bytes(keys).to_vec());
-    assert_eq!((m.bytes(places), m.bytes(chosen)), (&want_places[..], &want_chosen[..]));
-    let ids: Vec<usize> =
-        want_places.chunks(4).map(|b| u32::from_le_bytes(b.try_into().unwrap()) as usize).collect();
-    if stages > 2 {
-        same_as(dtype, "gated units", &read(unit), &units(dtype, &gate_up, &read(kept), &ids, inner));
-    }
-    if stages > 3 {
-        let want = summed(&read(h), &ids, &read(chosen), &down, &read(unit));
-        same_as(dtype, "a sum and a residual", &read(sum), &rounded_as(dtype, want));
-        same_as(dtype, "a product of it", &read(out), &last.times(&read(sum)));
-    }
-}
 
-#[test]
-fn a_chain_may_choose_amid_its_products() {
-    for (hidden, inner, count, matrices, n, workgroups) in
-        [(256, 128, 4, 12, 64, 3), (1024, 192, 3, 36, 136, 7), (192, 64, 2, 60, 8, 20)]
-    {
-        let sizes = Sizes { hidden, inner, count, matrices, n, workgroups };
-        for stages in [5, 3, 2] {
-            within(Dtype::BF16, &sizes, stages);
-        }
-        within(Dtype::F16, &sizes, 5);
+    /// Adds the product by what was chosen amid the others.
+    pub(super) fn follow_by_picks(&mut self, j: &Joined) {
+        let picks = j.picks.expect("picks");
+        let made = picked_stage(j, picks.count, self.group, self.workgroups).expect("a stage");
+        let matrices = long(j, picks.count);
+        let whole = whole(j, picks.count, &matrices);
+        let writes = [(j.results[0], 2 * whole.matrices[0].rows as u64)];
+        let reads = [(j.x, 2 * j.k as u64), (picks.indices.0, 4 * picks.count as u64)];
+        assert!(self.picks(&whole, &picks, &reads, &writes));
+        self.add_picks(&whole, made, &reads, &writes);
+    }
+
+    /// Adds the sum of what they make, if it fits; whether it did.
+    pub(super) fn follow_by_sum(&mut self, j: &Joined) -> bool {
+        let (picks, c) = (j.picks.expect("picks"), j.combined.expect("a sum"));
+        let (reads, writes) =
+            ([(j.x, 2 * (picks.count * j.k) as u64)], [(j.results[0], 2 * j.rows() as u64)]);
+        let made = picked_stage(j, picks.count, self.group, self.workgroups).expect("a stage");
+        let fits = self.sums(j, &picks, c, &reads, &writes);
+        let matrices = long(j, picks.count);
+        self.add_sum(&whole(j, picks.count, &matrices), c, made, &reads, &writes);
+        fits
     }
 }
