@@ -44,7 +44,7 @@ pub(super) fn pure(name: &str) -> Option<Pure> {
             let x = float(a[0]).exp2();
             bits(if x < f32::MIN_POSITIVE { 0.0 } else { x })
         },
-        "rsqrt.approx.f32" => |a| bits((1.0 / f64::from(float(a[0])).sqrt()) as f32),
+        "sqrt.approx.f32" => |a| bits(float(a[0]).sqrt()),
         "rcp.approx.f32" => |a| bits(1.0 / float(a[0])),
         "max.NaN.f32" => |a| bits(nan_or(float(a[0]), float(a[1]), f32::max)),
         "min.NaN.f32" => |a| bits(nan_or(float(a[0]), float(a[1]), f32::min)),

@@ -113,7 +113,7 @@ fn chosen(
     [reads, writes]: [&[(u64, u64)]; 2],
 ) -> Result<bool> {
     let (places, sizes) = (picks.indices.0, [picks.count, picks.share, picks.matrices]);
-    let Some(within) = choice::held(enc, places, sizes) else { return Ok(false) };
+    let Some(within) = choice::held(enc, places, sizes, writes) else { return Ok(false) };
     let program = Program { choice: Some(within.choice), ..*program };
     // What may fail comes first.
     enc.device().pipeline(&program)?;

@@ -95,14 +95,22 @@ pub struct Within {
     pub chosen: u64,
 }
 
-/// The choice that is held back, if it makes so many places, all that there are at `places`, of `most` elements at most.
-pub fn held(enc: &CommandEncoder, places: u64, [count, share, most]: [i64; 3]) -> Option<Within> {
+/// The choice that is held back, if it makes so many places, all that there are at `places`, of `most` elements at most, for a kernel
+/// that writes nothing where its rows lie: that memory may have come back, and one workgroup would write what another one still reads.
+pub fn held(
+    enc: &CommandEncoder,
+    places: u64,
+    [count, share, most]: [i64; 3],
+    writes: &[(u64, u64)],
+) -> Option<Within> {
     let within = |c: &Chosen| {
         let each = i64::from(c.choice.how.count);
+        let rows = (c.told.keys, 2 * u64::from(c.choice.n) * c.told.rows);
         let fits = c.told.places == places
             && each == share
             && each * c.told.rows as i64 == count
-            && i64::from(c.choice.n) <= most;
+            && i64::from(c.choice.n) <= most
+            && !writes.iter().any(|w| rows.0 < w.0 + w.1 && w.0 < rows.0 + rows.1);
         fits.then_some(Within { choice: c.choice, keys: c.told.keys, chosen: c.told.chosen })
     };
     enc.ask_held(within)

@@ -54,7 +54,7 @@ impl Choice {
             }
         }
         (1..items).for_each(|j| put(o, format_args!("add.rn.f32 s0,s0,s{j};")));
-        put(o, format_args!("rcp.rn.f32 q,s0;"));
+        put(o, format_args!("rcp.approx.f32 q,s0;"));
         for j in 0..items {
             put(
                 o,
@@ -85,7 +85,7 @@ impl Choice {
             put(o, format_args!("shfl.sync.idx.b32 q,y,{k},31,-1; add.rn.f32 sum,sum,q;"));
         }
         if self.how.after == Followed::Softmax {
-            put(o, format_args!("rcp.rn.f32 q,sum; mul.rn.f32 y,y,q;"));
+            put(o, format_args!("rcp.approx.f32 q,sum; mul.rn.f32 y,y,q;"));
         } else {
             // The sum is rounded as if it had been stored.
             put(

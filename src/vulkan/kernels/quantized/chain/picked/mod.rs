@@ -95,7 +95,7 @@ fn chosen(
     [reads, writes]: [&[Range]; 2],
 ) -> Result<bool> {
     let sizes = [picks.count, picks.share, picks.matrices];
-    let Some(Within { choice, keys, chosen }) = choice::held(enc, args.places, sizes) else {
+    let Some(Within { choice, keys, chosen }) = choice::held(enc, args.places, sizes, writes) else {
         return Ok(false);
     };
     if choice.dtype != whole.dtype {
