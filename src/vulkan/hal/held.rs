@@ -20,6 +20,11 @@ use crate::vulkan::report::profile::Work;
 use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::tune::pacing::CHAIN_TIME;
 
+/// Whether two ranges of bytes have one in common.
+pub(in crate::vulkan) fn meet(a: (u64, u64), b: (u64, u64)) -> bool {
+    a.0 < b.0.saturating_add(b.1) && b.0 < a.0.saturating_add(a.1)
+}
+
 /// A dispatch that is to be recorded.
 pub(in crate::vulkan) struct Launch {
     pub pipeline: Arc<Pipeline>,
@@ -149,9 +154,7 @@ impl Recorder {
         reads: &[(u64, u64)],
         writes: &[(u64, u64)],
     ) -> Result<vk::CommandBuffer> {
-        let meet = |a: &[(u64, u64)], b: &[(u64, u64)]| {
-            a.iter().any(|x| b.iter().any(|y| x.0 < y.0.saturating_add(y.1) && y.0 < x.0.saturating_add(x.1)))
-        };
+        let meet = |a: &[(u64, u64)], b: &[(u64, u64)]| a.iter().any(|&x| b.iter().any(|&y| meet(x, y)));
         let passes = |held: &Held| {
             !meet(reads, &held.writes) && !meet(writes, &held.reads) && !meet(writes, &held.writes)
         };

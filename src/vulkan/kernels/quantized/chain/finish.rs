@@ -137,6 +137,33 @@ FINISHED:",
         if self.picks.is_some() {
             return self.check_picked(o, side);
         }
+        self.if_no_number(o, side);
+        put(
+            o,
+            format_args!(
+                "shr.u32 t0,k,1; mad.wide.u32 o4,res,t0,o4; shr.u32 t0,k,{half}; mad.wide.u32 o5,res,t0,o5; mad.wide.u32 o6,res,t0,o6;
+mov.f32 y{side},0f00000000; mov.u32 t2,0;
+CODES{side}:
+ld.global.b32 x0,[o4]; shr.u32 t0,t2,{group}; shl.b32 t0,t0,1; cvt.u64.u32 wide,t0; add.u64 o8,o5,wide; add.u64 o9,o6,wide;",
+                half = (self.group / 2).ilog2(),
+                group = self.group.ilog2(),
+            ),
+        );
+        self.factors_there(o);
+        self.eight_codes(o, side);
+        put(
+            o,
+            format_args!(
+                "add.u64 o4,o4,4; add.u32 t2,t2,8; setp.lt.u32 p,t2,k;
+@p bra CODES{side};
+NUMBER{side}:"
+            ),
+        );
+    }
+
+    /// Goes on where a side's result is a number, or its row was normalised; else finds the matrix in `o4` to `o6`, x in `d`, and in `o7` what
+    /// two elements of x take.
+    pub(super) fn if_no_number(self, o: &mut String, side: u32) {
         put(
             o,
             format_args!(
@@ -146,24 +173,26 @@ and.b32 t0,flags,1; setp.ne.u32 p,t0,0;
 @p bra NUMBER{side};
 shr.u32 t1,mm,30; add.u32 t1,t1,{side}; shl.b32 t1,t1,3; cvt.u64.u32 wide,t1; add.u64 sm,sa,wide;
 ld.param.u64 o4,[sm+{codes}]; ld.param.u64 o5,[sm+{scales}]; ld.param.u64 o6,[sm+{biases}]; ld.param.u64 d,[sa+{x}]; ld.param.u32 tag,[sa+{tag}];
-setp.eq.u32 p,tag,0; selp.u32 t3,4,8,p; cvt.u64.u32 o7,t3;
-shr.u32 t0,k,1; mad.wide.u32 o4,res,t0,o4; shr.u32 t0,k,{half}; mad.wide.u32 o5,res,t0,o5; mad.wide.u32 o6,res,t0,o6;
-mov.f32 y{side},0f00000000; mov.u32 t2,0;
-CODES{side}:
-ld.global.b32 x0,[o4]; shr.u32 t0,t2,{group}; shl.b32 t0,t0,1; cvt.u64.u32 wide,t0; add.u64 o8,o5,wide; add.u64 o9,o6,wide;",
+setp.eq.u32 p,tag,0; selp.u32 t3,4,8,p; cvt.u64.u32 o7,t3;",
                 codes = place!(codes),
                 scales = place!(scales),
                 biases = place!(biases),
                 x = place!(x),
                 tag = place!(x_tag),
-                half = (self.group / 2).ilog2(),
-                group = self.group.ilog2(),
             ),
         );
+    }
+
+    /// The scale at `o8` as `v2`, and the bias at `o9` as `v3`.
+    pub(super) fn factors_there(self, o: &mut String) {
         for (to, from) in [("v2", "o8"), ("v3", "o9")] {
             put(o, format_args!("ld.global.b16 h0,[{from}];"));
             widen(self.dtype, o, to, "h0");
         }
+    }
+
+    /// Adds the products of the eight codes in `x0` to a side's result, one by one.
+    pub(super) fn eight_codes(self, o: &mut String, side: u32) {
         for i in 0..4 {
             put(o, format_args!("ld.global.cg.b32 x1,[d]; add.u64 d,d,o7;"));
             pair(o, self.dtype, ["v0", "v1"], "x1", "t0");
@@ -177,13 +206,5 @@ ld.global.b32 x0,[o4]; shr.u32 t0,t2,{group}; shl.b32 t0,t0,1; cvt.u64.u32 wide,
                 );
             }
         }
-        put(
-            o,
-            format_args!(
-                "add.u64 o4,o4,4; add.u32 t2,t2,8; setp.lt.u32 p,t2,k;
-@p bra CODES{side};
-NUMBER{side}:"
-            ),
-        );
     }
 }

@@ -24,7 +24,7 @@ use super::stream;
 use crate::core::{Dtype, Result};
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::vulkan::hal::device::Device;
-use crate::vulkan::hal::held::{Chain, Launch};
+use crate::vulkan::hal::held::{Chain, Launch, meet};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::quantized::Shape;
@@ -180,10 +180,6 @@ impl KernelKey for Key {
 /// A range of bytes: where, and how many.
 type Range = (u64, u64);
 
-fn meet(a: Range, b: Range) -> bool {
-    a.0 < b.0 + b.1 && b.0 < a.0 + a.1
-}
-
 /// The products of a chain so far.
 struct Chained {
     stages: SmallVec<[Stage; STAGES]>,
@@ -269,6 +265,16 @@ impl Chained {
         self.writes.extend_from_slice(writes);
     }
 
+    /// Whether one of its commands writes something there.
+    fn stores_to(&self, range: Range) -> bool {
+        self.writes.iter().any(|&w| meet(range, w))
+    }
+
+    /// Whether one reads or writes something there.
+    fn touches(&self, range: Range) -> bool {
+        self.stores_to(range) || self.reads.iter().any(|&r| meet(range, r))
+    }
+
     /// The last product is one of picked matrices.
     fn mark(&mut self, kind: u32) {
         if let Some(stage) = self.stages.last_mut() {
@@ -300,10 +306,10 @@ impl Chained {
         let (arrays, makers) = (stored_after(j), self.makers(j));
         let known =
             |r: Range| r == x || arrays.iter().zip(&makers).any(|(&a, m)| m.is_some() && r == (a, rows));
-        let foreign = |r: &Range| !known(*r) && self.writes.iter().any(|&w| meet(*r, w));
+        let foreign = |r: &Range| !known(*r) && self.stores_to(*r);
         // An element is read by the thread that stores over it.
         let stored = |w: &Range| arrays.contains(&w.0) && w.1 == rows;
-        let over = |w: &Range| !stored(w) && self.reads.iter().chain(&self.writes).any(|&r| meet(r, *w));
+        let over = |w: &Range| !stored(w) && self.touches(*w);
         !reads.iter().any(foreign) && !writes.iter().any(over)
     }
 

@@ -77,6 +77,16 @@ fn an_array_from_elsewhere_is_read_as_it_is() {
     assert!(!adds(&mut chain, &matrices, 0x2000, &[0x6000, 0x2000 + BYTES / 2], &[]), "half of a result");
 }
 
+impl Chained {
+    /// Runs its kernel by its workgroups.
+    pub(super) fn run(&self, m: &mut Memory) {
+        let (key, args) = self.program();
+        let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
+        assert!(shared(&text) <= 48 << 10);
+        Reader::read(&text).run(m, &self.told(&args), self.workgroups as usize);
+    }
+}
+
 /// Every branch has its one label, for each group and for rows that end inside a batch.
 #[test]
 fn texts_are_whole() {
@@ -169,9 +179,7 @@ fn chains_compute_what_their_products_do() {
         follow(&mut chain, &Joined { format, norm, kept: Some(kept), ..plain(after, hidden, &m2, &second) });
         let added = if biased { &places[..] } else { &[] };
         follow(&mut chain, &Joined { format, added, ..plain(row, inner, &m3, &results) });
-        let (key, args) = chain.program();
-        let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
-        Reader::read(&text).run(&mut m, args.bytes(), workgroups as usize);
+        chain.run(&mut m);
         let sum = o.times(&x).iter().zip(&res).map(|(a, b)| a + b).collect();
         same("a residual", &read(&m, after), &rounded(sum));
         if scale <= 3000.0 {
@@ -208,14 +216,8 @@ fn chains_begin_with_attention() {
         let mut chain = Chained::new(64, dtype, workgroups, (at, 3));
         let words = (args.words, args.tag);
         chain.front = Some(front::Front { program, args, made: (args.dst, 2 * k as u64), words });
-        let run = |chain: &Chained, m: &mut Memory| {
-            let (key, args) = chain.program();
-            let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
-            assert!(shared(&text) <= 48 << 10);
-            Reader::read(&text).run(m, &chain.told(&args), workgroups as usize);
-        };
         // Alone, and then with what follows, as words that no tag told before.
-        run(&chain, &mut m);
+        chain.run(&mut m);
         case.compare(&m, &args);
         let front = chain.front.as_mut().expect("attention");
         (front.args.tag, front.words.1) = (args.tag + 9, args.tag + 9);
@@ -225,12 +227,7 @@ fn chains_begin_with_attention() {
         let made = stage(&j, 64, workgroups).expect("a stage");
         assert!(chain.fits(&j, &[(j.x, 2 * k as u64)], &[(out, 272)]));
         chain.add(&j, made, &[], &[]);
-        let launched = chain.program();
-        let Source::Ptx { text, .. } = launched.0.module(&Features::default()).source else {
-            panic!("no PTX")
-        };
-        assert!(shared(&text) <= 48 << 10);
-        Reader::read(&text).run(&mut m, &chain.told(&launched.1), workgroups as usize);
+        chain.run(&mut m);
         case.compare(&m, &args);
         let read = |at| read_as(dtype, &m, at);
         same_as(dtype, "a product of it", &read(out), &o.times(&read(args.dst)));

@@ -108,8 +108,8 @@ impl Chain {
             put(&mut o, format_args!("setp.eq.u32 p,stages,0;\n@p bra ENDED;"));
         }
         put(&mut o, format_args!("STAGE:"));
-        if let Some(Picked::Within(choice)) = self.picks {
-            self.choose_within(&mut o, choice, size_of::<Args>() + self.front_bytes());
+        if let Some(picked @ Picked::Within(_)) = self.picks {
+            self.choose_within(&mut o, picked, size_of::<Args>() + self.front_bytes());
         }
         self.open(&mut o);
         self.weights(&mut o);

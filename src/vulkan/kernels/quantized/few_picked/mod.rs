@@ -8,7 +8,7 @@ mod program;
 #[cfg(test)]
 mod tests;
 
-use smallvec::SmallVec;
+use std::sync::Arc;
 
 use self::program::Program;
 use super::few_rows::program::Program as Rows;
@@ -20,7 +20,7 @@ use crate::core::Result;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::sort::choice;
 use crate::vulkan::report::stats::STATS;
-use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
+use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
 use crate::vulkan::tune::quantized::few_picked::{self as table, Picked};
 use crate::vulkan::tune::quantized::few_rows::{GROUP, UNIT};
 use crate::vulkan::{CommandEncoder, Features};
@@ -96,7 +96,8 @@ pub fn run(
     let program = Program { rows, slots, matrices: matrices.0, share: matrices.1, choice: None };
     if !chosen(enc, j, &picks, &program, [reads, writes])? {
         let push = Push { rows: picks.count as u32, ..Push::of(j) };
-        record(enc, j, &program, &push, [reads, writes])?;
+        let pipeline = enc.device().pipeline(&program)?;
+        record(enc, j, (&program, &pipeline), &push, [reads, writes])?;
     }
     for _ in j.matrices {
         STATS.quantized(table::PLACE, j.m, j.k / i64::from(GROUP));
@@ -116,30 +117,25 @@ fn chosen(
     let Some(within) = choice::held(enc, places, sizes, writes) else { return Ok(false) };
     let program = Program { choice: Some(within.choice), ..*program };
     // What may fail comes first.
-    enc.device().pipeline(&program)?;
-    let Some(all) = choice::take(enc, places) else { return Ok(false) };
-    let mut read: SmallVec<[(u64, u64); 16]> = reads.iter().filter(|r| r.0 != places).copied().collect();
-    let mut written: SmallVec<[(u64, u64); 8]> = writes.into();
-    read.extend(all[0].iter().copied());
-    written.extend(all[1].iter().copied());
+    let pipeline = enc.device().pipeline(&program)?;
+    let Some([read, written]) = choice::take(enc, places, [reads, writes]) else { return Ok(false) };
     let push = Push { rows: picks.count as u32, norm: within.keys, sums: within.chosen, ..Push::of(j) };
-    record(enc, j, &program, &push, [&read, &written]).inspect_err(|e| enc.fail(e))?;
+    record(enc, j, (&program, &pipeline), &push, [&read, &written]).inspect_err(|e| enc.fail(e))?;
     Ok(true)
 }
 
 fn record(
     enc: &mut CommandEncoder,
     j: &Joined,
-    program: &Program,
+    (program, pipeline): (&Program, &Arc<Pipeline>),
     push: &Push,
     touched: [&[(u64, u64)]; 2],
 ) -> Result<()> {
-    let pipeline = enc.device().pipeline(program)?;
     let (n, batch) = (j.rows(), i64::from(push.rows));
     enc.describe(2.0 * (n * batch) as f64 * j.k as f64, &[batch, j.m, n, j.k]);
     let most = push.rows * program.rows.units();
     let groups = table::workgroups(enc.device().profile(), &program.rows.form, most);
     // It knows no weights before others made the picks, and its workgroups are all that the device has room for. H200, steps of 30B-A3B of 32
     // sequences, behind barriers and early: 7.40 and 8.30 ms.
-    enc.dispatch_behind(&pipeline, Told::bytes(push), [groups, 1, 1], touched)
+    enc.dispatch_behind(pipeline, Told::bytes(push), [groups, 1, 1], touched)
 }

@@ -190,16 +190,9 @@ mad.wide.u32 from,row,{},keys;",
             ),
         );
         choice.choose(o);
-        put(
-            o,
-            format_args!(
-                "setp.lt.u32 q,lane,{count}; add.u32 ir,ir,lane; mad.lo.u32 tmp,place,4,sr;
-@q atom.shared.add.u32 tmp2,[tmp],1;
-cvt.u16.u32 short,place; mad.lo.u32 tmp,ir,2,idb;
-@q st.shared.b16 [tmp],short;
-@!keeps bra KEPT;"
-            ),
-        );
+        put(o, format_args!("setp.lt.u32 q,lane,{count}; add.u32 ir,ir,lane;"));
+        Self::keep(o, "place");
+        put(o, format_args!("@!keeps bra KEPT;"));
         choice.follow(o);
         choice.store(o, "row", [place(0, 2) as usize, offset_of!(Push, sums)]);
         put(
@@ -220,7 +213,18 @@ cvt.u16.u32 short,place; mad.lo.u32 tmp,ir,2,idb;
 @p add.u32 {got},{got},choice;
 shr.u32 tmp2,{got},31; and.b32 tmp,tmp,tmp2; setp.ne.u32 p,tmp,0;
 @p mov.u32 {got},0;
-sub.u32 tmp,choice,1; min.u32 {got},{got},tmp; add.u32 ir,tid,{first}; setp.lt.u32 q,ir,picks; mad.lo.u32 tmp,{got},4,sr;
+sub.u32 tmp,choice,1; min.u32 {got},{got},tmp; add.u32 ir,tid,{first}; setp.lt.u32 q,ir,picks;"
+            ),
+        );
+        Self::keep(o, got);
+    }
+
+    /// Counts the matrix `got` that pick `ir` is of, and keeps it, where `q` says that there is one.
+    fn keep(o: &mut String, got: &str) {
+        put(
+            o,
+            format_args!(
+                "mad.lo.u32 tmp,{got},4,sr;
 @q atom.shared.add.u32 tmp2,[tmp],1;
 cvt.u16.u32 short,{got}; mad.lo.u32 tmp,ir,2,idb;
 @q st.shared.b16 [tmp],short;"

@@ -17,14 +17,14 @@ use crate::core::Result;
 use crate::kernels::DeviceView;
 use crate::kernels::sort::Selection;
 use crate::vulkan::hal::device::Device;
-use crate::vulkan::hal::held::{Chain, Launch};
+use crate::vulkan::hal::held::{Chain, Launch, meet};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told as Telling;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::sort::chooses;
 use crate::vulkan::{CommandEncoder, Features};
 
 /// Ranges of bytes: where, and how many.
-pub type Touched = SmallVec<[(u64, u64); 16]>;
+type Touched = SmallVec<[(u64, u64); 16]>;
 
 /// What the kernel is told.
 #[derive(Debug, Clone, Copy, Default)]
@@ -110,7 +110,7 @@ pub fn held(
             && each == share
             && each * c.told.rows as i64 == count
             && i64::from(c.choice.n) <= most
-            && !writes.iter().any(|w| rows.0 < w.0 + w.1 && w.0 < rows.0 + rows.1);
+            && !writes.iter().any(|&w| meet(rows, w));
         fits.then_some(Within { choice: c.choice, keys: c.told.keys, chosen: c.told.chosen })
     };
     enc.ask_held(within)
@@ -144,7 +144,15 @@ pub(super) fn hold(
     Ok(true)
 }
 
-/// Takes what `held` told of, for the next command, which makes it; what that touches besides. None if it was recorded meanwhile.
-pub fn take(enc: &mut CommandEncoder, places: u64) -> Option<[Touched; 2]> {
-    enc.take_held(|c: &Chosen| c.told.places == places)
+/// Takes what `held` told of, for the next command, which makes it; what that reads and writes then, places not being read any more. None
+/// if it was recorded meanwhile.
+pub fn take(
+    enc: &mut CommandEncoder,
+    places: u64,
+    [reads, writes]: [&[(u64, u64)]; 2],
+) -> Option<[Touched; 2]> {
+    let [mut read, mut written] = enc.take_held(|c: &Chosen| c.told.places == places)?;
+    read.extend(reads.iter().copied().filter(|r| r.0 != places));
+    written.extend_from_slice(writes);
+    Some([read, written])
 }

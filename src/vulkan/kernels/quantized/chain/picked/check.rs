@@ -3,22 +3,16 @@
 use super::super::text::Chain;
 use super::super::{Stage, place};
 use super::text::{ANY, ROWS};
-use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
-use crate::vulkan::kernels::quantized::stream::widen;
+use crate::vulkan::kernels::matmul::warpgroup::text::put;
 
 impl Chain {
     /// As `check`, of what is picked.
     pub(in crate::vulkan::kernels::quantized::chain) fn check_picked(self, o: &mut String, side: u32) {
+        self.if_no_number(o, side);
         put(
             o,
             format_args!(
-                "mov.b32 t0,y{side}; and.b32 t0,t0,0x7f800000; setp.ne.u32 p,t0,0x7f800000;
-@p bra NUMBER{side};
-and.b32 t0,flags,1; setp.ne.u32 p,t0,0;
-@p bra NUMBER{side};
-shr.u32 t1,mm,30; add.u32 t1,t1,{side}; shl.b32 t1,t1,3; cvt.u64.u32 wide,t1; add.u64 sm,sa,wide;
-ld.param.u64 o4,[sm+{codes}]; ld.param.u64 o5,[sm+{scales}]; ld.param.u64 o6,[sm+{biases}]; ld.param.u64 d,[sa+{x}]; ld.param.u32 tag,[sa+{tag}];
-setp.eq.u32 p,tag,0; selp.u32 t3,4,8,p; cvt.u64.u32 o7,t3; ld.param.u32 at,[sa+{part}]; selp.b32 at,at,k,columns;
+                "ld.param.u32 at,[sa+{part}]; selp.b32 at,at,k,columns;
 mov.f32 y{side},0f00000000; mov.u32 t2,0;
 CODES{side}:
 div.u32 x2,t2,at; mul.lo.u32 x3,x2,at; sub.u32 x3,t2,x3; mov.f32 weight,0f3F800000; mov.u32 x4,res; ld.param.u32 x5,[sa+{rows}]; and.b32 t0,flags,{ROWS}; setp.eq.u32 p,t0,0;
@@ -30,35 +24,15 @@ mov.u32 t0,ids; mad.lo.u32 t0,x2,4,t0; ld.shared.b32 x7,[t0]; mov.u32 t0,weights
 and.b32 t0,flags,{ANY}; setp.ne.u32 q,t0,0; selp.b32 x7,x7,0,q; mad.lo.u32 x4,x7,x5,x4;
 shr.u32 t0,at,1; mad.wide.u32 o8,x4,t0,o4; shr.u32 t0,x3,1; cvt.u64.u32 wide,t0; add.u64 o8,o8,wide; ld.global.b32 x0,[o8];
 shr.u32 t0,at,{half}; mul.wide.u32 o8,x4,t0; shr.u32 t0,x3,{group}; shl.b32 t0,t0,1; cvt.u64.u32 wide,t0; add.u64 wide,wide,o8; add.u64 o8,o5,wide; add.u64 o9,o6,wide;",
-                codes = place!(codes),
-                scales = place!(scales),
-                biases = place!(biases),
-                x = place!(x),
-                tag = place!(x_tag),
                 part = place!(part),
                 rows = place!(rows),
                 half = (self.group / 2).ilog2(),
                 group = self.group.ilog2(),
             ),
         );
-        for (to, from) in [("v2", "o8"), ("v3", "o9")] {
-            put(o, format_args!("ld.global.b16 h0,[{from}];"));
-            widen(self.dtype, o, to, "h0");
-        }
+        self.factors_there(o);
         put(o, format_args!("mul.f32 v2,v2,weight; mul.f32 v3,v3,weight;"));
-        for i in 0..4 {
-            put(o, format_args!("ld.global.cg.b32 x1,[d]; add.u64 d,d,o7;"));
-            pair(o, self.dtype, ["v0", "v1"], "x1", "t0");
-            for (e, x) in [(2 * i, "v0"), (2 * i + 1, "v1")] {
-                put(
-                    o,
-                    format_args!(
-                        "shr.u32 t0,x0,{}; and.b32 t0,t0,15; cvt.rn.f32.u32 q0,t0; fma.rn.f32 q0,v2,q0,v3; fma.rn.f32 y{side},{x},q0,y{side};",
-                        4 * e
-                    ),
-                );
-            }
-        }
+        self.eight_codes(o, side);
         put(o, format_args!("add.u32 t2,t2,8; setp.lt.u32 p,t2,k;\n@p bra CODES{side};\nNUMBER{side}:"));
     }
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::super::{Chained, PickArgs, Range, STAGES, Stage, meet, stage};
+use super::super::{Chained, PickArgs, Range, STAGES, Stage, stage};
 use super::text::{COLUMNS, Picked, ROWS, SAME};
 use crate::vulkan::kernels::quantized::qmm_joined::{Combined, Joined, Matrix, Picks};
 use crate::vulkan::kernels::sort::choice::Chosen;
@@ -20,26 +20,30 @@ pub(super) fn long(j: &Joined, count: i64) -> SmallVec<[Matrix; 2]> {
     j.matrices.iter().map(|m| Matrix { rows: times * m.rows, parts: m.parts }).collect()
 }
 
-/// Such a product as a stage, if there is a kernel for it, and its flag.
-pub(super) fn picked_stage(j: &Joined, count: i64, group: u32, workgroups: u32) -> Option<(Stage, u32)> {
+/// The product `j`, which is `whole` as one of a long matrix, as a stage, if there is a kernel for it, and its flag.
+pub(super) fn picked_stage(j: &Joined, whole: &Joined, group: u32, workgroups: u32) -> Option<(Stage, u32)> {
     let parts = i64::from(group.max(1));
     let rows = j.matrices[0].rows;
     // A lane's codes and scales are of one matrix, and units of rows, too.
     if rows % parts != 0 || j.k % parts != 0 {
         return None;
     }
-    let matrices = long(j, count);
-    let made = stage(&whole(j, count, &matrices), group, workgroups)?;
+    let made = stage(whole, group, workgroups)?;
     let kind = if j.combined.is_some() { COLUMNS } else { ROWS };
     // FITS: `stage` bounds both.
     Some((Stage { rows: rows as u32, part: j.k as u32, ..made }, kind))
 }
 
 impl Chained {
-    /// Whether the sum of products is of what the last product made, by the matrices that were picked for it.
+    /// Whether its products are by such codes as these, and of such elements.
+    pub(super) fn alike(&self, j: &Joined) -> bool {
+        self.dtype == j.dtype && j.format.is_some_and(|f| f.group == self.group)
+    }
+
+    /// Whether the sum of products, as one product, is of what the last one made, by the matrices that were picked for it.
     pub(super) fn sums(
         &self,
-        j: &Joined,
+        whole: &Joined,
         picks: &Picks,
         c: Combined,
         reads: &[Range],
@@ -49,25 +53,23 @@ impl Chained {
         let size = if c.wide { 4 } else { 2 };
         let choice = [(args.places, 4 * picks.count as u64), (c.weights, size * picks.count as u64)];
         let others: SmallVec<[Range; 16]> = reads.iter().copied().filter(|r| !choice.contains(r)).collect();
-        let matrices = long(j, picks.count);
         // Those of a choice are made here; others stood there before.
         let weighed = match picked {
             Picked::Chosen(_) | Picked::Within(_) => c.weights == args.chosen && !c.wide,
-            Picked::Stored { .. } => !self.writes.iter().any(|&w| meet(choice[1], w)),
+            Picked::Stored { .. } => !self.stores_to(choice[1]),
         };
         picks.indices.0 == args.places
             && weighed
             && c.each == picks.count
             && picks.share == 1
             && picks.count == i64::from(picked.count())
-            && self.fits(&whole(j, picks.count, &matrices), &others, writes)
+            && self.fits(whole, &others, writes)
     }
 
     /// Whether a choice is of what the last product makes.
     pub(in crate::vulkan::kernels::quantized::chain) fn chooses(&self, c: &Chosen) -> bool {
         let ([keys, rows, places, chosen], how) = (c.told(), c.choice.how);
         let made = [(places, 4 * u64::from(how.count)), (chosen, 2 * u64::from(how.count))];
-        let over = |w: &Range| self.reads.iter().chain(&self.writes).any(|&r| meet(r, *w));
         let last = self.stages.len().checked_sub(1);
         self.picks.is_none()
             && self.group != VALUES
@@ -76,7 +78,7 @@ impl Chained {
             && self.stages.len() < STAGES
             && last.is_some()
             && self.maker(keys, 2 * u64::from(c.choice.n)) == last
-            && !made.iter().any(over)
+            && !made.iter().any(|&w| self.touches(w))
             && chain::chooses()
     }
 
@@ -101,14 +103,13 @@ impl Chained {
         };
         let (x, count) = ((j.x, 2 * j.k as u64), i64::from(choice.how.count));
         let known = |r: &Range| *r == x || *r == (args.places, 4 * count as u64);
-        let foreign = |r: &Range| !known(r) && self.writes.iter().any(|&w| meet(*r, w));
-        let over = |w: &Range| self.reads.iter().chain(&self.writes).any(|&r| meet(r, *w));
+        let foreign = |r: &Range| !known(r) && self.stores_to(*r);
         args.stage as usize == self.stages.len()
             && (last.kept, i64::from(last.k)) == (j.x, j.k)
             && (picks.indices.0, picks.count, picks.share) == (args.places, count, count)
             && i64::from(choice.n) <= picks.matrices
             && !reads.iter().any(foreign)
-            && !writes.iter().any(over)
+            && !writes.iter().any(|&w| self.touches(w))
     }
 
     /// Adds such a product.

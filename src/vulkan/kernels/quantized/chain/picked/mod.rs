@@ -39,9 +39,9 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     let of_one = picks.share == if j.combined.is_some() { 1 } else { picks.count };
     let Some(group) = group(enc, j, &picks).filter(|_| of_one) else { return Ok(false) };
     let units = enc.device().profile().features.units;
-    let Some((made, kind)) = picked_stage(j, picks.count, group, units) else { return Ok(false) };
     let matrices = long(j, picks.count);
     let whole = whole(j, picks.count, &matrices);
+    let Some(made) = picked_stage(j, &whole, group, units) else { return Ok(false) };
     enc.describe(2.0 * (whole.rows() * whole.k) as f64, &[picks.count, j.m, j.rows(), j.k]);
     let mut args = PickArgs {
         places: picks.indices.0,
@@ -53,21 +53,20 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
         if c.each != picks.count {
             return Ok(false);
         }
-        let alike = |chain: &Chained| chain.dtype == j.dtype && chain.group == group;
-        let fits = |chain: &Chained| alike(chain) && chain.sums(j, &picks, c, reads, writes);
-        let add = |chain: &mut Chained| chain.add_sum(&whole, c, (made, kind), reads, writes);
+        let fits = |chain: &Chained| chain.alike(j) && chain.sums(&whole, &picks, c, reads, writes);
+        let add = |chain: &mut Chained| chain.add_sum(&whole, c, made, reads, writes);
         if enc.extend(reads, writes, fits, add)? {
             return Ok(true);
         }
         args.chosen = c.weights;
-    } else if within(enc, &whole, &picks, (made, kind), [reads, writes])?
-        || chosen(enc, &whole, &picks, (made, kind), args, [reads, writes])?
+    } else if within(enc, &whole, &picks, made, [reads, writes])?
+        || chosen(enc, &whole, &picks, made, args, [reads, writes])?
     {
         return Ok(true);
     }
     let wide = j.combined.is_some_and(|c| c.wide);
     let picked = Picked::Stored { count: picks.count as u32, wide };
-    begin(enc, &whole, (made, kind), (picked, args), [reads, writes])?;
+    begin(enc, &whole, made, (picked, args), [reads, writes])?;
     Ok(true)
 }
 
@@ -79,9 +78,7 @@ fn within(
     made: (Stage, u32),
     [reads, writes]: [&[Range]; 2],
 ) -> Result<bool> {
-    let group = whole.format.map_or(0, |f| f.group);
-    let alike = |chain: &Chained| chain.dtype == whole.dtype && i64::from(chain.group) == i64::from(group);
-    let fits = |chain: &Chained| alike(chain) && chain.picks(whole, picks, reads, writes);
+    let fits = |chain: &Chained| chain.alike(whole) && chain.picks(whole, picks, reads, writes);
     enc.extend(reads, writes, fits, |chain: &mut Chained| chain.add_picks(whole, made, reads, writes))
 }
 
@@ -101,9 +98,7 @@ fn chosen(
     if choice.dtype != whole.dtype {
         return Ok(false);
     }
-    let Some([mut read, mut written]) = choice::take(enc, args.places) else { return Ok(false) };
-    read.extend(reads.iter().copied().filter(|r| r.0 != args.places));
-    written.extend_from_slice(writes);
+    let Some([read, written]) = choice::take(enc, args.places, [reads, writes]) else { return Ok(false) };
     let args = PickArgs { keys, chosen, ..args };
     let begun = begin(enc, whole, made, (Picked::Chosen(choice), args), [&read, &written]);
     begun.inspect_err(|e| enc.fail(e)).map(|()| true)

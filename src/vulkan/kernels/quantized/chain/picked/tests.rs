@@ -7,10 +7,10 @@ use crate::kernels::quantized::quant::{Format, Mode};
 use crate::kernels::sort::{Followed, Selection};
 use crate::vulkan::kernels::quantized::qmm_joined::{Combined, Matrix, Picks};
 use crate::vulkan::kernels::quantized::trial::{
-    Chance, Quantised, added, elements, gated, on, read_as, rounded_as, same_as, shared,
+    Chance, Quantised, added, elements, gated, on, read_as, rounded_as, same_as,
 };
 use crate::vulkan::kernels::sort::choice::Choice;
-use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
+use crate::vulkan::kernels::tests::ptx::Memory;
 
 /// A row of `hidden` elements picks `count` of `matrices`, whose products have `inner` rows and are summed up with a residual; a product of the
 /// sum is of `n` rows.
@@ -105,13 +105,7 @@ fn compare(dtype: Dtype, group: u32, sizes: &Sizes, scale: f64) {
     chain.begin_picked(&first);
     assert!(chain.follow_by_sum(&second), "{hidden} {inner}");
     follow(&mut chain, &alone(hidden, sum, &lasts, leak(&results[2][..1])));
-    let run = |chain: &Chained, m: &mut Memory| {
-        let (key, args) = chain.program();
-        let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
-        assert!(shared(&text) <= 48 << 10);
-        Reader::read(&text).run(m, &chain.told(&args), workgroups as usize);
-    };
-    run(&chain, &mut m);
+    chain.run(&mut m);
 
     let [want_places, want_chosen] = choice.alone(elements(dtype, &keys));
     assert_eq!((m.bytes(places), m.bytes(chosen)), (&want_places[..], &want_chosen[..]));
@@ -129,7 +123,7 @@ fn compare(dtype: Dtype, group: u32, sizes: &Sizes, scale: f64) {
         let mut chain = Chained::new(group, dtype, workgroups, (words, 3));
         chain.picks = Some(stored);
         chain.begin_picked(j);
-        run(&chain, &mut m);
+        chain.run(&mut m);
     }
     assert!([unit, sum].map(|at| m.bytes(at).to_vec()) == bits);
     // Weights of float32 are taken as they are.
@@ -138,7 +132,7 @@ fn compare(dtype: Dtype, group: u32, sizes: &Sizes, scale: f64) {
     let mut chain = Chained::new(group, dtype, workgroups, (m.place(vec![0; PRODUCTS]), 3));
     chain.picks = Some((Picked::Stored { count: count as u32, wide: true }, args));
     chain.begin_picked(&second);
-    run(&chain, &mut m);
+    chain.run(&mut m);
     assert!(m.bytes(sum) == bits[1]);
     same_as(dtype, "a product of it", &read_as(dtype, &m, out), &last.times(&read_as(dtype, &m, sum)));
 }
@@ -172,9 +166,9 @@ impl Chained {
     /// Begins with the product by what is picked.
     pub(super) fn begin_picked(&mut self, j: &Joined) {
         let count = j.picks.expect("picks").count;
-        let (made, kind) = picked_stage(j, count, self.group, self.workgroups).expect("a stage");
         let matrices = long(j, count);
         let whole = whole(j, count, &matrices);
+        let (made, kind) = picked_stage(j, &whole, self.group, self.workgroups).expect("a stage");
         let written = (j.results[0], 2 * whole.matrices[0].rows as u64);
         self.push(&whole, made, &[(j.x, 2 * whole.k as u64)], &[written]);
         self.mark(kind);
@@ -183,9 +177,9 @@ impl Chained {
     /// Adds the product by what was chosen amid the others.
     pub(super) fn follow_by_picks(&mut self, j: &Joined) {
         let picks = j.picks.expect("picks");
-        let made = picked_stage(j, picks.count, self.group, self.workgroups).expect("a stage");
         let matrices = long(j, picks.count);
         let whole = whole(j, picks.count, &matrices);
+        let made = picked_stage(j, &whole, self.group, self.workgroups).expect("a stage");
         let writes = [(j.results[0], 2 * whole.matrices[0].rows as u64)];
         let reads = [(j.x, 2 * j.k as u64), (picks.indices.0, 4 * picks.count as u64)];
         assert!(self.picks(&whole, &picks, &reads, &writes));
@@ -197,10 +191,11 @@ impl Chained {
         let (picks, c) = (j.picks.expect("picks"), j.combined.expect("a sum"));
         let (reads, writes) =
             ([(j.x, 2 * (picks.count * j.k) as u64)], [(j.results[0], 2 * j.rows() as u64)]);
-        let made = picked_stage(j, picks.count, self.group, self.workgroups).expect("a stage");
-        let fits = self.sums(j, &picks, c, &reads, &writes);
         let matrices = long(j, picks.count);
-        self.add_sum(&whole(j, picks.count, &matrices), c, made, &reads, &writes);
+        let whole = whole(j, picks.count, &matrices);
+        let made = picked_stage(j, &whole, self.group, self.workgroups).expect("a stage");
+        let fits = self.sums(&whole, &picks, c, &reads, &writes);
+        self.add_sum(&whole, c, made, &reads, &writes);
         fits
     }
 }

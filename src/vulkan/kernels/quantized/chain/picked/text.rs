@@ -70,11 +70,23 @@ impl Chain {
         at: usize,
     ) {
         progress::workgroup_waits(o, at + size_of::<PickArgs>());
+        self.first_warp_picks(o, picked, at);
+    }
+
+    /// The first warp finds what is picked, for which the others wait: of elements, or of words where it is chosen amid the products.
+    fn first_warp_picks(self, o: &mut String, picked: Picked, at: usize) {
         put(o, format_args!("setp.ne.u32 p,warp,0;\n@p bra CHOSEN;"));
+        let keys = format!("ld.param.u64 from,[args+{}];", at + offset_of!(PickArgs, keys));
         match picked {
-            Picked::Chosen(choice) | Picked::Within(choice) => {
-                put(o, format_args!("ld.param.u64 from,[args+{}];", at + offset_of!(PickArgs, keys)));
+            Picked::Chosen(choice) => {
+                put(o, format_args!("{keys}"));
                 choice.choose(o);
+                self.keep_picks(o, choice, at);
+            }
+            Picked::Within(choice) => {
+                let tag = at + offset_of!(PickArgs, key_tag);
+                put(o, format_args!("{keys} ld.param.u32 tag,[args+{tag}];"));
+                choice.choose_from(o, Some("tag"));
                 self.keep_picks(o, choice, at);
             }
             Picked::Stored { wide, .. } => self.read_picks(o, at, wide),
@@ -114,30 +126,21 @@ impl Chain {
     pub(in crate::vulkan::kernels::quantized::chain) fn choose_within(
         self,
         o: &mut String,
-        choice: Choice,
+        picked: Picked,
         at: usize,
     ) {
         put(
             o,
             format_args!(
-                "ld.param.u32 t0,[args+{}]; setp.ne.u32 p,t0,stage;
-@p bra UNCHOSEN;
-setp.ne.u32 p,warp,0;
-@p bra CHOSEN;
-ld.param.u64 from,[args+{}]; ld.param.u32 tag,[args+{}];",
-                at + offset_of!(PickArgs, stage),
-                at + offset_of!(PickArgs, keys),
-                at + offset_of!(PickArgs, key_tag),
+                "ld.param.u32 t0,[args+{}]; setp.ne.u32 p,t0,stage;\n@p bra UNCHOSEN;",
+                at + offset_of!(PickArgs, stage)
             ),
         );
-        choice.choose_from(o, Some("tag"));
-        self.keep_picks(o, choice, at);
+        self.first_warp_picks(o, picked, at);
         put(
             o,
             format_args!(
-                "CHOSEN:
-bar.sync 0;
-setp.ge.u32 p,stage,stages;
+                "setp.ge.u32 p,stage,stages;
 @p bra ENDED;
 mov.u32 upto,stages; setp.eq.u32 mid,zero,0;
 bra START;

@@ -7,10 +7,10 @@ use crate::kernels::quantized::quant::{Format, Mode};
 use crate::kernels::sort::{Followed, Selection};
 use crate::vulkan::kernels::quantized::qmm_joined::{Combined, Matrix, Picks};
 use crate::vulkan::kernels::quantized::trial::{
-    Chance, Quantised, added, elements, gated, on, read_as, rounded_as, same_as, shared,
+    Chance, Quantised, added, elements, gated, on, read_as, rounded_as, same_as,
 };
 use crate::vulkan::kernels::sort::choice::{Choice, Chosen};
-use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
+use crate::vulkan::kernels::tests::ptx::Memory;
 
 /// A chain of the product before, the router of the normalised row, the choice, what it picks, the sum of it, and the product behind; without
 /// the last two, and with nothing behind the choice.
@@ -60,10 +60,7 @@ fn within(dtype: Dtype, sizes: &Sizes, stages: usize) {
         assert!(chain.follow_by_sum(&second));
         follow(&mut chain, &alone(hidden, sum, &lasts, rl));
     }
-    let (key, args) = chain.program();
-    let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
-    assert!(shared(&text) <= 48 << 10);
-    Reader::read(&text).run(&mut m, &chain.told(&args), workgroups as usize);
+    chain.run(&mut m);
     let read = |at| read_as(dtype, &m, at);
     same_as(dtype, "logits", &read(keys), &router.times(&read(kept)));
     let [want_places, want_chosen] = choice.alone(m.bytes(keys).to_vec());
