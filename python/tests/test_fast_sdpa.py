@@ -135,6 +135,19 @@ def test_the_matrix_kernel(held):
     assert set(ast.literal_eval(out)) == {expected}
 
 
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_weights_are_rounded_to_nearest(name, rng):
+    """Weights that are rounded to zero would make results of positive values too small."""
+    q, k = (quantise(rng.normal(0, 1, (1, 4, n, 64)), name) for n in (128, 512))
+    v = quantise(rng.uniform(1, 2, (1, 4, 512, 64)), name)
+    mask = rng.random((128, 512)) < 0.9
+    arrays = (from_np(a, name) for a in (q, k, v))
+    got = to_np(mx.fast.scaled_dot_product_attention(*arrays, scale=0.125, mask=mx.array(mask)))
+    want = attention(q, k, v, 0.125, mask)
+    off = ((got.astype(np.float64) - want) / want).mean()
+    assert abs(off) < {"float16": 2.0**-14, "bfloat16": 2.0**-11}[name]
+
+
 @pytest.mark.parametrize("queries", [3, 40])
 def test_rows_without_keys(queries, rng):
     """Masked by bools: the mean of all values; by -inf: NaN; with a sink: zero."""

@@ -91,6 +91,12 @@ void left_of_sums(out Side m, Sums s) {
 #define multiply(a, b, m) m = coopMatMulAdd(a, b, m)
 #ifdef HELD
 #define element(m, i) m[i]
-#define left_of_sums(m, s) [[unroll]] for (uint at_ = 0u; at_ < 8u; ++at_) m[at_] = ELEMENT(s[at_])
+#if DTYPE == 2
+// Numbers are bfloat16 before they are converted: that rounds to zero where NVIDIA's driver does it.
+#define nearest_half(x) uintBitsToFloat(bf16_encode(x) << 16)
+#else
+#define nearest_half(x) (x)
+#endif
+#define left_of_sums(m, s) [[unroll]] for (uint at_ = 0u; at_ < 8u; ++at_) m[at_] = ELEMENT(nearest_half(s[at_]))
 #endif
 #endif

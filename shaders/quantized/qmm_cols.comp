@@ -1,8 +1,7 @@
 #version 460
 // Up to eight rows of x times a quantised matrix whose rows run along the results: a thread owns a pack of eight
 // results and every SLICES-th k of its split; slices are added through shared memory. K of x is contiguous. From four
-// rows on it pays to make the values once, and they are rounded as dequantised ones: the product is then that of the
-// dequantised matrix. For fewer rows scale and bias go to x.
+// rows on values are rounded as dequantised ones: the product is then that of the dequantised matrix.
 // Defines: DTYPE, MODE, BITS, GROUP, TRANSPOSE 0, SLICES, UNROLL, VECTORS, PARTIAL (float32 sums of a split).
 // Grid: blocks of results, splits, batch.
 #extension GL_GOOGLE_include_directive : require
@@ -48,7 +47,6 @@ void main() {
                 bias[i] = 0;
 #endif
             }
-#if VECTORS >= 4
             [[unroll]] for (uint i = 0; i < UNROLL; i++) {
                 uint row = k + i * SLICES;
                 float y[VECTORS];
@@ -57,22 +55,14 @@ void main() {
                     y[v] = row < k_end ? y[v] : 0;
                 }
                 [[unroll]] for (uint e = 0; e < 8; e++) {
+#if VECTORS >= 4
                     float value = stored_value(code(pack[i], e), scale[i], bias[i]);
+#else
+                    float value = fma(code(pack[i], e), scale[i], bias[i]);
+#endif
                     [[unroll]] for (uint v = 0; v < VECTORS; v++) acc[v][e] = fma(value, y[v], acc[v][e]);
                 }
             }
-#else
-            [[unroll]] for (uint v = 0; v < VECTORS; v++) {
-                [[unroll]] for (uint i = 0; i < UNROLL; i++) {
-                    uint row = k + i * SLICES;
-                    float y = load_element(x, min(v, p.m - 1) * p.x_rs + min(row, k_end - 1));
-                    y = row < k_end ? y : 0;
-                    float scaled = y * scale[i], shifted = y * bias[i];
-                    [[unroll]] for (uint e = 0; e < 8; e++)
-                        acc[v][e] += fma(code(pack[i], e), scaled, shifted);
-                }
-            }
-#endif
         }
     }
 

@@ -28,6 +28,7 @@ layout(local_size_x = THREADS) in;
 #include "lib/team_sum.glsl"
 #include "quantized/joined_results.glsl"
 #include "quantized/units.glsl"
+#include "quantized/one_by_one.glsl"
 
 shared float products[COMBINED * R];
 shared float weights[COMBINED];
@@ -61,6 +62,8 @@ void main() {
         [[unroll]] for (uint r = 0; r < R; r++) {
             float total = acc[r];
             TEAM_SUM(total)
+            if (lane == 0 && row0 + r < N0 && !is_finite(total))
+                total = one_by_one(x, 0, w[0], s[0], b[0], row0 + r, K);
             if (lane == 0) products[own * R + r] = rounded(total);
         }
     }

@@ -37,6 +37,9 @@ layout(local_size_x = THREADS) in;
 #include "quantized/joined_results.glsl"
 
 #include "quantized/units.glsl"
+#if VECTORS == 1 && !defined(NORM)
+#include "quantized/one_by_one.glsl"
+#endif
 
 #define PART_BYTES (VECTORS * TPR * CHUNKS * 16)
 #if PART_BYTES * 4 <= STAGE
@@ -204,6 +207,10 @@ void main() {
         [[unroll]] for (uint v = 0; v < VECTORS; v++) {
             float total = acc[r][v];
             TEAM_SUM(total)
+#if VECTORS == 1 && !defined(NORM)
+            if (lane == 0 && row0 + r % EACH < n && !is_finite(total))
+                total = one_by_one(x, 0, w[r / EACH], s[r / EACH], b[r / EACH], row0 + r % EACH, CODE_COLS);
+#endif
 #ifdef JOINED
             found[r] = total;
 #else

@@ -1,6 +1,7 @@
-// What becomes of a random word: FINISH 0 bits, 1 unit, 2 symmetric, 3 erfinv, 4 normal, as in
-// src/kernels/random/draw.rs.
-#if FINISH >= 3
+// What becomes of a random word: FINISH 0 bits, 1 unit, 2 symmetric, 3 erfinv, 4 normal, 5 and 6 unit for float16 and
+// bfloat16, as in src/kernels/random/draw.rs.
+#if FINISH == 3 || FINISH == 4
+#define INVERSE
 // FACTOR times the inverse error function of x in (-1, 1), as m_erfinv in lib/math.glsl but with the device's
 // logarithm: what that is off by is damped to less than 3 ULP.
 #if FINISH == 4
@@ -41,13 +42,19 @@ uint finish(uint w) {
 #if FINISH == 0
     return w;
 #else
+#if FINISH == 5
+    const float below_one = 0.99951171875;
+#elif FINISH == 6
+    const float below_one = 0.99609375;
+#else
     const float below_one = 0.999999940395355225;
+#endif
     precise float u = min(float(w) * 2.3283064365386962890625e-10, below_one);
-#if FINISH >= 2
+#if FINISH >= 2 && FINISH <= 4
     // Doubling is exact, so that fused or not, there is one rounding.
     u = fma(2.0, u, -below_one);
 #endif
-#if FINISH >= 3
+#ifdef INVERSE
     u = erfinv(u);
 #endif
     return floatBitsToUint(u);

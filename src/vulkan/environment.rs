@@ -137,6 +137,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &elementwise::ELEMENTWISE_FLAT,
     &tune::fusion::COMPOSED,
     &elementwise::HALF_CONVERT,
+    &tune::random::RANDOM_PRODUCTS,
     &elementwise::COPY_TRANSPOSE,
     &memory::BLOCK_TURNS,
     &memory::exported::EXTERNAL_MEMORY,

@@ -51,8 +51,7 @@ def work(pipe, device, seed, small, end):
             kernels, twins, worst, wrong = (), (), 0.0, f"{type(e).__name__}: {e}"[:2000]
         spent = time.monotonic() - begin
         ran = sorted(kernels), sorted(twins)
-        pipe.send((kind, family, number, *ran, worst, wrong, runner.known, spent))
-        runner.known = None
+        pipe.send((kind, family, number, *ran, worst, wrong, spent))
 
     def late():
         return end is not None and time.time() > end
@@ -142,7 +141,7 @@ class Run:
         self.worst = collections.Counter()
         self.spent = collections.Counter()
         self.kernels, self.twins = collections.Counter(), collections.Counter()
-        self.wrong, self.seconds, self.known = [], collections.Counter(), collections.Counter()
+        self.wrong, self.seconds = [], collections.Counter()
 
     def dealt(self, families, shares):
         """Cases by mode and family."""
@@ -183,13 +182,12 @@ class Run:
 
     def take(self, message):
         """Counts what a process said; 1 for a case."""
-        kind, family, number, kernels, twins, worst, wrong, known, spent = message
+        kind, family, number, kernels, twins, worst, wrong, spent = message
         self.spent[family] += spent
         (self.counts if kind == "done" else self.again)[family] += 1
         self.worst[family] = max(self.worst[family], worst)
         self.kernels.update(kernels)
         self.twins.update(twins)
-        self.known[known] += 1
         if wrong:
             self.fail(family, number, wrong)
         return int(kind == "done")
@@ -331,9 +329,6 @@ def report(run, args, seconds):
             json.dump({"kernels": run.kernels, "twins": run.twins}, f, indent=0, sort_keys=True)
     spent = ", ".join(f"{k} {v:.0f}" for k, v in run.seconds.items())
     by = collections.Counter(family for family, *_ in run.wrong)
-    for reason, count in run.known.items():
-        if reason:
-            print(f"known difference, {count} times: {reason}")
     for family, count in by.most_common():
         print(f"wrong: {count} of {family}")
     print(

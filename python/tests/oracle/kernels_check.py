@@ -139,9 +139,8 @@ def subnormal(x):
     return np.where(a < TINY, a, 0.0)
 
 
-def check(got, want, dtype, rough=0, no_number=False):
-    """The largest share of the bound that is used, and what is wrong, or nothing. With `no_number`
-    NaN stands for infinities too."""
+def check(got, want, dtype, rough=0):
+    """The largest share of the bound that is used, and what is wrong, or nothing."""
     value = np.asarray(want.value)
     if got.shape != value.shape:
         return 0.0, f"shape {got.shape} instead of {value.shape}"
@@ -163,7 +162,7 @@ def check(got, want, dtype, rough=0, no_number=False):
         right = np.where(
             finite,
             (off <= error + rounding) | (over & infinite) | (error == np.inf),
-            (got == value) | (np.isnan(got) & (np.isnan(value) | no_number)),
+            (got == value) | (np.isnan(got) & np.isnan(value)),
         )
         used = np.where(finite & (error > 0), np.maximum(off - rounding, 0) / error, 0.0)
     worst = float(np.nan_to_num(used, nan=0.0, posinf=0.0).max(initial=0.0))

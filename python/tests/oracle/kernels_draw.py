@@ -39,8 +39,7 @@ class In:
 @dataclasses.dataclass
 class Case:
     """`run` takes arrays for `inputs` and returns a list of arrays; `want` what they have to be.
-    `rough` says by the names of kernels which of the bounds is theirs,
-    `no_number` whether they are known to give NaN where an infinity is right."""
+    `rough` says by the names of kernels which of the bounds is theirs."""
 
     inputs: list
     run: Callable
@@ -48,7 +47,6 @@ class Case:
     text: str
     disabled: tuple = ()
     rough: Callable = lambda names: 0
-    no_number: Callable = lambda names: False
     later: bool = False
 
 

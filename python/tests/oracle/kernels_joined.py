@@ -7,7 +7,7 @@ from kernels_attention import Rows
 from kernels_check import F32, HALF, Ball, Want
 from kernels_draw import Case, In, held, wide
 from kernels_products import OnArrays, OnBalls, shown
-from kernels_quantized import COMMON, Codes, apart, rounds
+from kernels_quantized import COMMON, Codes, rounds
 
 EPS = 1e-5
 
@@ -126,7 +126,7 @@ def joined(d):
 
     inputs = [x, r, *weights, *(a for w in matrices for a in w.inputs)]
     text = f"{name}, {m} rows of {dtype}, {width}, {inner}, {mode or 'dense'}"
-    return Case(inputs, run, want, text, rough=rounds, no_number=apart)
+    return Case(inputs, run, want, text, rough=rounds)
 
 
 # Attention of one position

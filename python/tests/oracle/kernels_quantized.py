@@ -20,14 +20,6 @@ def rounds(names):
     return any(ROUNDING.search(n) for n in names)
 
 
-#: Kernels that multiply codes and biases by an infinite x apart: their sum is no number.
-APART = re.compile("qmm_rows|qmm_cols.*_v[12]")
-
-
-def apart(names):
-    return any(APART.search(n) for n in names)
-
-
 class Codes:
     """A random matrix of codes, of its lengths before it is packed, and its exact numbers."""
 
@@ -150,7 +142,7 @@ def quantized(d):
         return [error_of(wide(x), made, dtype, whole, np.matmul)]
 
     text = f"{mode[0]} {mode[1]} bits, groups of {mode[2]}, {'turned' * turned} {n} {kind}"
-    return Case([x, *codes.inputs], run, want, f"{text} {shown(x)}", rough=rounds, no_number=apart)
+    return Case([x, *codes.inputs], run, want, f"{text} {shown(x)}", rough=rounds)
 
 
 def gather_qmm(d):
@@ -194,4 +186,4 @@ def gather_qmm(d):
 
     text = f"{mode[0]} {mode[1]} bits, groups of {mode[2]}, {'turned' * turned} {n} of {experts}"
     text += f" {kind} {list(index.shape)} {'sorted ' * ordered}{shown(x)}"
-    return Case([x, *codes.inputs], run, want, text, rough=rounds, no_number=apart)
+    return Case([x, *codes.inputs], run, want, text, rough=rounds)

@@ -12,7 +12,7 @@ use crate::cpu::runtime::pool::{self, SendPtr};
 use crate::cpu::runtime::simd::multiversion;
 use crate::kernels::HostView;
 use crate::kernels::elementwise::scalar_special::erfinv;
-use crate::kernels::random::draw::{Draw, symmetric, unit};
+use crate::kernels::random::draw::{Draw, symmetric, unit, unit_bf16, unit_f16};
 
 // Pairs of words computed side by side.
 const BLOCK: usize = 64;
@@ -81,6 +81,8 @@ finishes! {
     Unit: |w| unit(w).to_bits();
     Symmetric: |w| symmetric(w).to_bits();
     Erfinv: |w| erfinv(symmetric(w)).to_bits();
+    UnitF16: |w| unit_f16(w).to_bits();
+    UnitBF16: |w| unit_bf16(w).to_bits();
     Normal: |w| (std::f32::consts::SQRT_2 * erfinv(symmetric(w))).to_bits();
 }
 
@@ -180,6 +182,8 @@ pub fn draw(draw: Draw, keys: &HostView, dst: &HostView) -> Result<()> {
                     Draw::Symmetric => fill::<Symmetric>(key, s, place, from, to),
                     Draw::Erfinv => fill::<Erfinv>(key, s, place, from, to),
                     Draw::Normal => fill::<Normal>(key, s, place, from, to),
+                    Draw::UnitF16 => fill::<UnitF16>(key, s, place, from, to),
+                    Draw::UnitBF16 => fill::<UnitBF16>(key, s, place, from, to),
                 }
             }
             i += to - from;

@@ -56,6 +56,8 @@ pub struct Caps {
     pub fused_fma: bool,
     /// Conversions between float16 and float32 keep subnormal numbers and round to nearest even.
     pub half_convert: bool,
+    /// Products of integers have units of their own beside those of sums and rotations.
+    pub products_beside: bool,
 }
 
 impl Caps {

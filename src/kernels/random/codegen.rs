@@ -107,6 +107,9 @@ pub fn drawn(p: &Program, draw: Draw, operands: &[Operand], caps: Caps) -> Resul
         operands.iter().enumerate().map(|(k, &s)| (k + 1, Ty::new(p.inputs[k + 1]), s)).collect();
     let addresses: String = reads.iter().map(|r| format!(", in{}", r.0)).collect();
     let _ = writeln!(text, "#define FINISH {}", draw as u32);
+    if caps.products_beside {
+        text += "#define SUMS_BY_PRODUCTS\n";
+    }
     text += "#include \"random/threefry.glsl\"\n#include \"random/finish.glsl\"\n";
     text += BUFFERS;
     let _ = writeln!(

@@ -260,15 +260,6 @@ fn whole(a: &Array, less: i64, dtype: Dtype, s: Stream) -> Option<Result<Array>>
     (fits && (less == 0 || v >= less)).then(|| scalar_i64(v - less, dtype))
 }
 
-/// Largest value below one.
-fn below_one(dtype: Dtype) -> f64 {
-    match dtype {
-        Dtype::F16 => 1.0 - 2f64.powi(-11),
-        Dtype::BF16 => 1.0 - 2f64.powi(-8),
-        _ => 1.0 - 2f64.powi(-24),
-    }
-}
-
 /// Uniform numbers in `[low, high)`; bounds broadcast to `shape`.
 pub fn uniform(
     low: &Array,
@@ -291,11 +282,12 @@ pub fn uniform(
         );
     }
     // Every dtype starts from 32 random bits.
-    let unit = draw(Draw::Unit, shape, Dtype::F32, k, s)?;
     let unit = match dtype {
-        Dtype::F32 => unit,
-        _ => minimum(&astype(&unit, dtype, s)?, &scalar_f64(below_one(dtype), dtype)?, s)?,
+        Dtype::F16 => Draw::UnitF16,
+        Dtype::BF16 => Draw::UnitBF16,
+        _ => Draw::Unit,
     };
+    let unit = astype(&draw(unit, shape, Dtype::F32, k, s)?, dtype, s)?;
     if is_number(low, 0.0) && is_number(high, 1.0) {
         return Ok(unit);
     }

@@ -17,6 +17,7 @@ pub mod pacing;
 pub mod parts;
 mod profile;
 pub mod quantized;
+pub mod random;
 pub mod reduce;
 pub mod short;
 pub mod sort;

@@ -19,6 +19,7 @@ use crate::kernels::elementwise::codegen::{self, Access, Caps, Class, GROUP};
 use crate::kernels::elementwise::program::{Inst, Src};
 use crate::kernels::{DeviceView, Program};
 use crate::vulkan::shader::pipeline::FastHasher;
+use crate::vulkan::tune::random;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Pipeline, Source};
 
 pub static ELEMENTWISE_WIDE: KernelVariant = KernelVariant::new("elementwise_wide", "one element at a time");
@@ -65,6 +66,7 @@ pub(in crate::vulkan) fn caps(f: &Features) -> Caps {
         fused_fma: matches!(f.vendor_id, 0x10de | 0x1002),
         // Of AMD's two instructions a driver may take the one that truncates.
         half_convert: f.vendor_id == 0x10de && !HALF_CONVERT.disabled(),
+        products_beside: random::products_beside(f.vendor_id),
     }
 }
 

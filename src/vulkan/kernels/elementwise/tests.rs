@@ -18,6 +18,7 @@ const CAPS: Caps = Caps {
     round_even: true,
     fused_fma: false,
     half_convert: false,
+    products_beside: false,
 };
 
 /// Those whose kernels rest on more of the device's own instructions.

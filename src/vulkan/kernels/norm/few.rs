@@ -149,7 +149,7 @@ mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[arg
         put(
             o,
             format_args!(
-                "ld.param.f32 eps,[args+{}]; cvt.rn.f32.u32 v0,n; div.rn.f32 root,root,v0; add.f32 root,root,eps; sqrt.approx.f32 root,root; rcp.approx.f32 root,root;",
+                "ld.param.f32 eps,[args+{}]; cvt.rn.f32.u32 v0,n; div.rn.f32 root,root,v0; add.f32 root,root,eps; sqrt.approx.f32 root,root; rcp.rn.f32 root,root;",
                 offset_of!(Args, eps),
             ),
         );

@@ -42,7 +42,9 @@ pub fn run(
     let (words, groups) = (s.k / 8, s.k / i64::from(group));
     let b = Operand { ptr: w.codes.ptr, rs: 1, cs: s.k, batch: SmallVec::new(), range: w.codes.range() };
     let p = Problem::plain(s.dtype, [m, s.n, s.k], [a, b], dst.range());
-    if m * rows.max(s.n).max(s.k) >= reach(2) || s.n * s.k >= REACH {
+    // Rows that are mirrored, or whose elements lie apart, are brought into a form by products of values.
+    let formed = p.a.form(m, s.k).is_some();
+    if !formed || m * rows.max(s.n).max(s.k) >= reach(2) || s.n * s.k >= REACH {
         return Ok(false);
     }
     let factors = Factors {

@@ -7,6 +7,7 @@ use super::elem::{Defines, Push, WG, collapse, dims, grid};
 use crate::bail;
 use crate::core::{Dtype, Result};
 use crate::kernels::{DeviceView, Draw};
+use crate::vulkan::kernels::elementwise::caps;
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,9 +22,12 @@ impl KernelKey for RandomKey {
         format!("random_{:?}{}", self.draw, ["", "_one"][usize::from(self.one)]).to_lowercase()
     }
 
-    fn module(&self, _: &Features) -> Module {
+    fn module(&self, f: &Features) -> Module {
         let source = Source::File("random.comp");
         let mut defines: Defines = vec![("FINISH".into(), (self.draw as u32).to_string())];
+        if caps(f).products_beside {
+            defines.push(("SUMS_BY_PRODUCTS".into(), "1".into()));
+        }
         if self.one {
             defines.push(("ONE".into(), "1".into()));
         }

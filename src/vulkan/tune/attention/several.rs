@@ -97,7 +97,8 @@ pub(in crate::vulkan) fn of_part(features: u32) -> u32 {
     8 * (features + 2)
 }
 
-/// The same for one sequence as what a chain of products begins with: a workgroup a multiprocessor, of four heads at most.
+/// The same for one sequence as what a chain of products begins with: a workgroup a multiprocessor, of four heads at most. Parts are as many
+/// however few the keys are, so that a sequence that grows keeps its kernel: one of a chain takes half a second to a second to be made.
 pub(in crate::vulkan) fn front(
     p: &Profile,
     kv: u64,
@@ -108,8 +109,7 @@ pub(in crate::vulkan) fn front(
     let s = cut(p, kv, group, keys, features)?;
     let tiles = group.div_ceil(FRONT_ROWS);
     let room = u64::from(p.features.units) / (kv * tiles).max(1);
-    let most = 1 << room.min(MOST_PARTS).checked_ilog2()?;
-    let parts = keys.div_ceil(KEYS.into()).next_power_of_two().min(most);
+    let parts = 1 << room.min(MOST_PARTS).checked_ilog2()?;
     let (heads, of_part) = (kv * group, u64::from(of_part(s.features)));
     if heads * features > LONGEST.into() || heads * parts * of_part > u64::from(FRONT_LEFT) {
         return None;

@@ -33,7 +33,10 @@ fn fronts_have_one_workgroup_a_multiprocessor() {
     let cut = |kv, group, keys| front(&p, kv, group, keys, 128).map(|s| [s.rows, s.tiles, s.parts, s.span]);
     assert_eq!(cut(8, 4, 572), Some([4, 1, 16, 48]));
     assert_eq!(cut(4, 8, 572), Some([4, 2, 16, 48]));
-    assert_eq!(cut(8, 2, 40), Some([2, 1, 4, 16]));
+    // As many parts however few the keys are.
+    for keys in [1, 16, 17, 40, 256] {
+        assert_eq!(cut(8, 2, keys), Some([2, 1, 16, 16]));
+    }
     assert_eq!(cut(40, 1, 3000), Some([1, 1, 2, 1504]));
     assert_eq!(cut(200, 1, 3000), None);
     // Longer than a row of a chain.

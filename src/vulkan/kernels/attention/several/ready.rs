@@ -140,7 +140,7 @@ ANGLED:",
         put(
             o,
             format_args!(
-                "mul.f32 root,sum,0f{:08X}; ld.param.f32 z,[args+{}]; add.f32 root,root,z; sqrt.approx.f32 root,root; rcp.approx.f32 root,root;",
+                "mul.f32 root,sum,0f{:08X}; ld.param.f32 z,[args+{}]; add.f32 root,root,z; sqrt.approx.f32 root,root; rcp.rn.f32 root,root;",
                 // FITS: a power of two.
                 (1.0 / self.features as f32).to_bits(),
                 self.arg(place!(eps))

@@ -70,14 +70,14 @@ NOARRAY{k}:",
                 "shr.u32 t0,flags,2; and.b32 t0,t0,1; shl.b32 t1,subs,{tile}; shr.u32 t1,t1,t0; setp.lt.u32 mine,tid,t1;
 @!mine bra FINISHED;
 ld.param.u32 spans,[sa+{k}]; add.u32 spans,spans,{more}; shr.u32 spans,spans,{span}; and.b32 res,mm,0x3fffffff; mov.b32 {{r0,r1}},rr;
-and.b32 t0,flags,4; setp.ne.u32 p,t0,0; shl.b32 t1,tid,2; mov.u32 t2,slots; add.u32 t1,t1,t2; shl.b32 t2,subs,{stride}; shr.u32 t0,t2,1; mov.u32 t3,spans;
+and.b32 t0,flags,4; setp.ne.u32 p,t0,0; {of_unit}mov.u32 t3,spans;
 mov.f32 y0,0f00000000; mov.f32 y1,y0;
 SUM:
 ld.shared.f32 v0,[t1]; add.f32 y0,y0,v0; add.u32 t3,t3,-1; setp.ne.u32 q,t3,0; add.u32 at,t1,t0; add.u32 t1,t1,t2;
 @p ld.shared.f32 v1,[at];
 @p add.f32 y1,y1,v1;
 @q bra SUM;",
-                stride = (4 * TILE).ilog2(),
+                of_unit = self.of_unit(),
                 tile = TILE.ilog2(),
                 k = place!(k),
                 more = self.span() - 1,
@@ -129,6 +129,23 @@ FINISHED:",
                 kind = self.kind()
             ),
         );
+    }
+
+    /// Where the thread's sum of the first unit is, as `t1`, how many bytes it is to the next span's, `t2`, and to the other matrix', `t0`.
+    fn of_unit(self) -> String {
+        let unit = (4 * TILE).ilog2();
+        match self.by_rows() {
+            true => format!(
+                "shr.u32 t1,tid,{log}; mul.lo.u32 t1,t1,spans; shl.b32 t1,t1,{unit}; and.b32 t2,tid,{last}; shl.b32 t2,t2,2; add.u32 t1,t1,t2; mov.u32 t2,slots; add.u32 t1,t1,t2; mul.lo.u32 t0,subs,spans; shl.b32 t0,t0,{half}; mov.u32 t2,{bytes};\n",
+                log = TILE.ilog2(),
+                last = TILE - 1,
+                half = unit - 1,
+                bytes = 4 * TILE,
+            ),
+            false => format!(
+                "shl.b32 t1,tid,2; mov.u32 t2,slots; add.u32 t1,t1,t2; shl.b32 t2,subs,{unit}; shr.u32 t0,t2,1;\n"
+            ),
+        }
     }
 
     /// A result that is no number, as the matrix of the values of codes gives it: elements beyond 2^27, sums of codes beyond the largest

@@ -171,7 +171,7 @@ mov.f32 root,0f00000000;"
         put(
             o,
             format_args!(
-                "ld.param.f32 eps,[sa+{}]; cvt.rn.f32.u32 v0,k; div.rn.f32 root,root,v0; add.f32 root,root,eps; sqrt.approx.f32 root,root; rcp.approx.f32 root,root;
+                "ld.param.f32 eps,[sa+{}]; cvt.rn.f32.u32 v0,k; div.rn.f32 root,root,v0; add.f32 root,root,eps; sqrt.approx.f32 root,root; rcp.rn.f32 root,root;
 and.b32 t0,flags,2; setp.ne.and.u32 keeps,t0,0,first; ld.param.u64 d,[sa+{}];",
                 place!(eps),
                 place!(kept)

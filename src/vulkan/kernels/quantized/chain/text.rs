@@ -1,7 +1,7 @@
 //! The text of a chain of products by one row: stage by stage; rows go from stage to stage as words with tags. A warp goes through
-//! units, four rows by a span of codes, and asks for units of the next stages while it waits for a row. A unit's codes are read as they
-//! lie: on the left side of a product on matrix units each row is a group of codes, on the right side each column is one of x. What
-//! counts of a product is a diagonal, one number of each lane and row.
+//! units, four rows by a span of codes, in the order of memory, and asks for units of the next stages while it waits for a row. A unit's
+//! codes are read as they lie: on the left side of a product on matrix units each row is a group of codes, on the right side each column
+//! is one of x. What counts of a product is a diagonal, one number of each lane and row.
 
 use std::mem::offset_of;
 
@@ -161,7 +161,7 @@ ENDED:",
                 ".reg .pred p,q,valid,live,mine,isnorm,keeps,first,never,odd,j0,j1,upper,second,edge,l0,l1,l2,l3;
 .reg .b32 tid,lane,warp,g,t,cta,stage,stages,k,flags,base,subs,spans,tag,w0,w1,w2,w3,w4,w5,w6,w7;
 .reg .b32 m,row0,at,slot,res,t0,t1,t2,t3,zero,up0,up1,x<16>,quad,total,left,room,tile,mm,rr,fa0,fa1,fa2,fa3;
-.reg .b32 cstage,cu,cend,cbase,n,ck,run,cquad,cpitch,cspitch,lanescale,tmp0,cat,one,four,xl;
+.reg .b32 cstage,cu,cend,cbase,n,ck,run,cquad,cpitch,cspitch,lanescale,tmp0,cat,one,four,xl,cspans;
 .reg .b32 c<{codes}>,b<{codes2}>,f<8>;
 .reg .b16 h0,h1,hz,r0,r1,ss<4>,zz<4>;
 .reg .f32 d<32>,zf,v0,v1,v2,v3,q0,q1,q2,q3,y0,y1,a0,a1,root,eps,sum;
@@ -258,19 +258,59 @@ selp.b32 m,1,0,p; selp.b32 m,2,m,q; shl.b32 t1,m,3; cvt.u64.u32 wide,t1; add.u64
         );
     }
 
-    /// Goes on to the next unit of the warp. Units of a span lie one behind the other while the matrix is the same: a run.
+    /// Whether spans of four rows follow each other, as they do in memory; else tiles of a span, as those that are picked lie anywhere.
+    pub(super) fn by_rows(self) -> bool {
+        self.picks.is_none()
+    }
+
+    /// Goes on to the next unit of the warp. Units are one behind the other while the matrix is the same: a run.
     fn step(self, o: &mut String) {
+        put(o, format_args!("setp.eq.and.u32 p,run,0,live;\n@p bra RUN;"));
+        if self.by_rows() {
+            put(o, format_args!("add.u32 t1,cquad,1; setp.eq.u32 p,t1,cspans;"));
+            self.forward(o, "cpitch", self.span_bytes(), &["nc"]);
+            if !self.values() {
+                self.forward(o, "cspitch", self.factors(), &["ns", "nz"]);
+            }
+            put(o, format_args!("selp.b32 cquad,0,t1,p;"));
+            self.room(o, "");
+        } else {
+            put(
+                o,
+                format_args!(
+                    "mad.wide.u32 nc,cpitch,four,nc; mad.wide.u32 ns,cspitch,four,ns; mad.wide.u32 nz,cspitch,four,nz;"
+                ),
+            );
+        }
+        put(o, format_args!("RAN:\nsub.u32 run,run,1;"));
+        self.second(o);
+    }
+
+    /// Moves addresses on by the bytes of a span, behind a row's last one (`p`) to the first one of the next four rows.
+    fn forward(self, o: &mut String, pitch: &str, bytes: u32, addresses: &[&str]) {
         put(
             o,
             format_args!(
-                "setp.eq.and.u32 p,run,0,live;
-@p bra RUN;
-mad.wide.u32 nc,cpitch,four,nc; mad.wide.u32 ns,cspitch,four,ns; mad.wide.u32 nz,cspitch,four,nz;
-RAN:
-sub.u32 run,run,1;"
+                "mul.lo.u32 t0,cquad,{bytes}; shl.b32 t2,{pitch},{}; sub.u32 t2,t2,t0; selp.b32 t0,t2,{bytes},p;",
+                TILE.ilog2()
             ),
         );
-        self.second(o);
+        addresses.iter().for_each(|a| put(o, format_args!("mad.wide.u32 {a},t0,one,{a};")));
+    }
+
+    /// Where rows end inside a span, the bytes of them that are left where the lane's begin.
+    fn room(self, o: &mut String, pitch: &str) {
+        if self.ragged {
+            let pitch = if pitch.is_empty() { "sub.u32 room,cpitch,room;" } else { pitch };
+            put(
+                o,
+                format_args!(
+                    "mul.lo.u32 room,cquad,{}; {pitch} mul.lo.u32 t0,lane,{}; sub.s32 room,room,t0;",
+                    self.span_bytes(),
+                    self.lane_bytes()
+                ),
+            );
+        }
     }
 
     /// Where the unit's other rows are.
@@ -310,12 +350,11 @@ mov.u32 cstage,t0; add.u64 ca,ca,{size}; ld.param.u32 ck,[ca+{k}];",
         put(
             o,
             format_args!(
-                "add.u32 t0,ck,{more}; shr.u32 t0,t0,{span}; mul.lo.u32 t0,t0,n; mul.lo.u32 cu,t0,warp; add.u32 cend,cu,t0; shr.u32 cu,cu,{wlog}; shr.u32 cend,cend,{wlog};
+                "add.u32 t0,ck,{more}; shr.u32 cspans,t0,{span}; mul.lo.u32 t0,cspans,n; mul.lo.u32 cu,t0,warp; add.u32 cend,cu,t0; shr.u32 cu,cu,{wlog}; shr.u32 cend,cend,{wlog};
 {pitch} cpitch,ck,1; shr.u32 cspitch,ck,{half};
 {parts}setp.ge.u32 p,cu,cend;
 @p bra {label};
-{label}PLACE:
-mov.u32 cat,cu; mov.u32 cquad,0;",
+{label}PLACE:",
                 more = self.span() - 1,
                 span = self.span().ilog2(),
                 wlog = WARPS.ilog2(),
@@ -325,21 +364,27 @@ mov.u32 cat,cu; mov.u32 cquad,0;",
             ),
         );
         self.share(o, "ca", ["cbase", "n", "tmp0"]);
-        put(
-            o,
-            format_args!(
-                "{label}SPAN:\nsetp.ge.u32 p,cat,n;\n@!p bra {label}SPANNED;\nsub.u32 cat,cat,n; add.u32 cquad,cquad,1;\nbra {label}SPAN;\n{label}SPANNED:"
+        match self.by_rows() {
+            true => {
+                put(o, format_args!("div.u32 cat,cu,cspans; mul.lo.u32 t0,cat,cspans; sub.u32 cquad,cu,t0;"))
+            }
+            false => put(
+                o,
+                format_args!(
+                    "mov.u32 cat,cu; mov.u32 cquad,0;\n{label}SPAN:\nsetp.ge.u32 p,cat,n;\n@!p bra {label}SPANNED;\nsub.u32 cat,cat,n; add.u32 cquad,cquad,1;\nbra {label}SPAN;\n{label}SPANNED:"
+                ),
             ),
-        );
+        }
         self.matrix(o, "cat", "ca", ["cbase", "n", "tmp0"]);
         put(
             o,
             format_args!(
-                "sub.u32 t3,t3,cat; sub.u32 t0,cend,cu; min.u32 run,t3,t0; {row}add.u32 cu,cu,run; sub.u32 run,run,1;
+                "sub.u32 t3,t3,cat; {units}sub.u32 t0,cend,cu; min.u32 run,t3,t0; {row}add.u32 cu,cu,run; sub.u32 run,run,1;
 ld.param.u64 nc,[sm+{codes}]; mad.wide.u32 nc,row0,cpitch,nc; mul.lo.u32 t0,cquad,{span}; mad.lo.u32 t0,lane,{lanes},t0; cvt.u64.u32 wide,t0; add.u64 nc,nc,wide;
 ld.param.u64 ns,[sm+{scales}]; mad.wide.u32 ns,row0,cspitch,ns; mul.lo.u32 t0,cquad,{factors}; cvt.u64.u32 wide,t0; add.u64 ns,ns,wide;
 ld.param.u64 nz,[sm+{biases}]; mad.wide.u32 nz,row0,cspitch,nz; add.u64 nz,nz,wide;
 cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
+                units = if self.by_rows() { "mul.lo.u32 t3,t3,cspans; sub.u32 t3,t3,cquad; " } else { "" },
                 row = self.picked_row(label),
                 codes = place!(codes),
                 scales = place!(scales),
@@ -352,21 +397,7 @@ cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
         if self.picks.is_some() {
             self.picked_columns(o, label);
         }
-        if self.ragged {
-            let pitch = if self.picks.is_some() {
-                "shr.u32 t0,ck,1; sub.u32 room,t0,room;"
-            } else {
-                "sub.u32 room,cpitch,room;"
-            };
-            put(
-                o,
-                format_args!(
-                    "mul.lo.u32 room,cquad,{}; {pitch} mul.lo.u32 t0,lane,{}; sub.s32 room,room,t0;",
-                    self.span_bytes(),
-                    self.lane_bytes()
-                ),
-            );
-        }
+        self.room(o, if self.picks.is_some() { "shr.u32 t0,ck,1; sub.u32 room,t0,room;" } else { "" });
         put(o, format_args!("{label}BACK:"));
     }
 

@@ -118,7 +118,7 @@ impl Program {
         put(
             o,
             format_args!(
-                "div.rn.f32 {to},{sum},0f{k:08X}; add.rn.f32 {to},{to},0f{eps:08X}; sqrt.approx.f32 {to},{to}; rcp.approx.f32 {to},{to};"
+                "div.rn.f32 {to},{sum},0f{k:08X}; add.rn.f32 {to},{to},0f{eps:08X}; sqrt.approx.f32 {to},{to}; rcp.rn.f32 {to},{to};"
             ),
         );
     }

@@ -365,7 +365,7 @@ ld.shared.f32 v2,[t0];"
         put(
             o,
             format_args!(
-                "ld.param.f32 v1,[args+{}]; mov.f32 v0,0f{:08X}; div.rn.f32 v2,v2,v0; add.f32 v2,v2,v1; sqrt.approx.f32 v2,v2; rcp.approx.f32 root,v2;",
+                "ld.param.f32 v1,[args+{}]; mov.f32 v0,0f{:08X}; div.rn.f32 v2,v2,v0; add.f32 v2,v2,v1; sqrt.approx.f32 v2,v2; rcp.rn.f32 root,v2;",
                 place!(eps),
                 (self.k as f32).to_bits()
             ),
