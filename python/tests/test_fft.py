@@ -86,6 +86,84 @@ def test_three_passes(rng):
     check("rfft", draw(rng, (1, 2**17 - 1), "rfft"))
 
 
+#: Lines whose spectra are halved in registers, or not; several to a workgroup; two stages and four.
+PAIRED = [64, 128, 250, 256, 500, 1000, 1024, 2000]
+
+
+@pytest.mark.validation
+@pytest.mark.parametrize("count", [1, 7])
+@pytest.mark.parametrize("name", ALONG)
+def test_lines_that_do_not_fill_workgroups(name, count, rng):
+    for n in PAIRED:
+        x = draw(rng, (count, n // 2 + 1 if name == "irfft" else n), name)
+        check(name, x, n=n)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("n", [500, 1024])
+def test_half_spectra_of_any_layout(n, norm, rng):
+    """Steps between values and lines, odd addresses, turned lines, other lengths."""
+    x = draw(rng, (5, 2 * n + 3), "rfft")
+    z = draw(rng, (5, n + 3))
+    cuts = [np.s_[:, :n], np.s_[:, 1 : n + 1], np.s_[:, : 2 * n : 2], np.s_[::2, n:0:-1]]
+    for cut in cuts:
+        got = mx.fft.rfft(mx.array(x)[cut], norm=norm)
+        close(got, np.fft.rfft(wide(x)[cut], norm=norm))
+        got = mx.fft.irfft(mx.array(z)[cut], n, norm=norm)
+        close(got, np.fft.irfft(wide(z)[cut], n, norm=norm))
+    for size in (n // 2 - 1, n // 2, n + 7):
+        close(mx.fft.rfft(mx.array(x[:, :size]), n), np.fft.rfft(wide(x[:, :size]), n))
+        close(mx.fft.irfft(mx.array(z[:, :size]), n), np.fft.irfft(wide(z[:, :size]), n))
+    for name, a in (("rfft", x), ("irfft", z)):
+        down = np.ascontiguousarray(a[:, :n].T)
+        check(name, down, axis=0, norm=norm)
+        turned = mx.array(a[:, :n]).T
+        want = getattr(np.fft, name)(wide(a[:, :n]).T, axis=0)
+        close(getattr(mx.fft, name)(turned, axis=0), want)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_half_precision_lines(name, rng):
+    x = h.quantise(rng.normal(size=(3, 1024)), name)
+    for n in (500, 1000, 1024):
+        a = h.from_np(x[:, :n], name)
+        close(mx.fft.rfft(a), np.fft.rfft(x[:, :n].astype(np.float64)))
+        close(mx.fft.fft(a), np.fft.fft(x[:, :n].astype(np.float64)))
+
+
+@pytest.mark.parametrize("n", [1 << 14, 1 << 16, 1 << 18, 3**10, 48_000, 65_520, 10**6])
+def test_two_passes(n, rng):
+    """Through tiles of scratch where the factors have them."""
+    x = draw(rng, (3 if n < 1 << 17 else 1, n))
+    check("fft", x)
+    check("ifft", x[:, ::-1], norm="ortho")
+    check("rfft", draw(rng, (1, n), "rfft"), norm="forward")
+
+
+def test_two_passes_over_columns(rng):
+    x = draw(rng, (1 << 14, 3))
+    check("fft", x, axis=0)
+    check("ifft", x[::-1, ::2], axis=0)
+    check("fft", x[:5000], n=1 << 14, axis=0)
+
+
+@pytest.mark.parametrize("n", [4096, 5000, 6561, 8192, 4217])
+def test_parts_that_take_turns_in_shared_memory(n, rng):
+    check("fft", draw(rng, (3, n)))
+    check("ifft", draw(rng, (1, n - 9)), n=n, norm="ortho")
+    check("rfft", draw(rng, (3, 2 * n), "rfft"))
+    check("irfft", draw(rng, (1, n + 1)), n=2 * n)
+
+
+@pytest.mark.parametrize("n", [8, 64, 250, 256, 500, 512, 1000, 1024])
+def test_columns(n, rng):
+    for count in (1, 37):
+        check("fft", draw(rng, (n, count)), axis=0)
+    x = draw(rng, (2, n, 9))
+    check("ifft", x, axis=1, norm="ortho")
+    close(mx.fft.fft(mx.array(x).swapaxes(1, 2)), np.fft.fft(wide(x).swapaxes(1, 2)))
+
+
 @pytest.mark.validation
 @pytest.mark.parametrize("name", ALONG)
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -2])

@@ -1,4 +1,4 @@
-// Complex arithmetic and discrete Fourier transforms of 2 to 16 values in registers, forward, natural order. Products of two
+// Complex arithmetic and discrete Fourier transforms of 2 to 16 and of 32 values in registers, forward, natural order. Products of two
 // coprime radices are transforms of rows and columns without factors between (Good, The interaction algorithm and practical
 // Fourier analysis, 1958).
 
@@ -145,6 +145,35 @@ void bf(inout vec2 u[16]) {
     bf4(y[12], y[13], y[14], y[15]);
     [[unroll]] for (uint k = 0u; k < 4u; ++k)
         [[unroll]] for (uint m = 0u; m < 4u; ++m) u[k + 4u * m] = y[4u * k + m];
+}
+
+// Powers of the root of 32.
+const vec2 ROOTS32[22] = vec2[](
+    vec2(1.0, 0.0), vec2(0.98078528040323043, -0.19509032201612825),
+    vec2(0.92387953251128674, -0.38268343236508978), vec2(0.83146961230254524, -0.55557023301960218),
+    vec2(0.70710678118654757, -0.70710678118654746), vec2(0.55557023301960229, -0.83146961230254524),
+    vec2(0.38268343236508984, -0.92387953251128674), vec2(0.19509032201612833, -0.98078528040323043),
+    vec2(0.0, -1.0), vec2(-0.19509032201612819, -0.98078528040323043),
+    vec2(-0.38268343236508973, -0.92387953251128674), vec2(-0.55557023301960196, -0.83146961230254546),
+    vec2(-0.70710678118654746, -0.70710678118654757), vec2(-0.83146961230254535, -0.55557023301960218),
+    vec2(-0.92387953251128674, -0.38268343236508989), vec2(-0.98078528040323043, -0.19509032201612861),
+    vec2(-1.0, 0.0), vec2(-0.98078528040323043, 0.19509032201612836),
+    vec2(-0.92387953251128685, 0.38268343236508967), vec2(-0.83146961230254546, 0.55557023301960196),
+    vec2(-0.70710678118654768, 0.70710678118654746), vec2(-0.55557023301960218, 0.83146961230254524));
+
+void bf(inout vec2 u[32]) {
+    vec2 y[32];
+    [[unroll]] for (uint m = 0u; m < 8u; ++m) {
+        vec2 a[4] = vec2[](u[m], u[m + 8u], u[m + 16u], u[m + 24u]);
+        bf(a);
+        [[unroll]] for (uint k = 0u; k < 4u; ++k) y[8u * k + m] = m * k == 0u ? a[k] : cmul(a[k], ROOTS32[m * k]);
+    }
+    [[unroll]] for (uint k = 0u; k < 4u; ++k) {
+        vec2 b[8];
+        [[unroll]] for (uint m = 0u; m < 8u; ++m) b[m] = y[8u * k + m];
+        bf(b);
+        [[unroll]] for (uint m = 0u; m < 8u; ++m) u[k + 4u * m] = b[m];
+    }
 }
 
 // Of R = A B values, coprime. KA is 1 modulo A and 0 modulo B, KB the other way round.

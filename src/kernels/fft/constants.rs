@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use super::plan::{Entry, is_smooth, primes};
+use super::plan::{Entry, is_smooth, known_powers, primes};
 
 fn cis(turn: f64) -> Entry {
     let (s, c) = (turn * 2.0 * PI).sin_cos();
@@ -12,6 +12,19 @@ fn cis(turn: f64) -> Entry {
 /// `exp(-2 pi i k / n)` for all `k`.
 pub fn roots(n: usize) -> Vec<Entry> {
     (0..n).map(|k| cis(-(k as f64) / n as f64)).collect()
+}
+
+/// The factors of the stages of these radices: for each power that is known, those of all places side by side.
+pub fn factors(radices: &[usize]) -> Vec<Entry> {
+    let (mut before, mut list) = (1, Vec::new());
+    for &radix in radices {
+        let powers = known_powers(radix).filter(|_| before > 1);
+        list.extend(
+            powers.flat_map(|q| (0..before).map(move |k| cis(-((q * k) as f64) / (before * radix) as f64))),
+        );
+        before *= radix;
+    }
+    list
 }
 
 /// Bits of the low part of an exponent below `n` in [`split_roots`].
@@ -98,38 +111,5 @@ fn fft_f64(mut x: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_filter_makes_a_transform_a_convolution() {
-        for (n, m) in [(7, 16), (17, 36), (61, 128), (67, 140)] {
-            assert_eq!(bluestein_length(n), m);
-            convolved(n);
-        }
-    }
-
-    fn convolved(n: usize) {
-        let (c, f, m) = (chirp(n), chirp_filter(n), bluestein_length(n));
-        let mul = |a: (f64, f64), b: Entry| {
-            let b = (f64::from(b[0]), f64::from(b[1]));
-            (a.0 * b.0 - a.1 * b.1, a.0 * b.1 + a.1 * b.0)
-        };
-        let x: Vec<(f64, f64)> = (0..n).map(|k| ((k * k % 5) as f64, k as f64 - 3.0)).collect();
-        let mut z = vec![(0.0, 0.0); m];
-        for k in 0..n {
-            z[k] = mul(x[k], c[k]);
-        }
-        let z: Vec<_> = fft_f64(z).iter().zip(&f).map(|(&z, &f)| mul(z, f)).map(|z| (z.1, z.0)).collect();
-        let z = fft_f64(z);
-        for k in 0..n {
-            let got = mul((z[k].1, z[k].0), c[k]);
-            let want = (0..n).fold((0.0, 0.0), |sum, j| {
-                let w = mul(x[j], cis(-((j * k % n) as f64) / n as f64));
-                (sum.0 + w.0, sum.1 + w.1)
-            });
-            let far = 1e-6 * (n * n) as f64;
-            assert!((got.0 - want.0).abs() < far && (got.1 - want.1).abs() < far, "{got:?} {want:?}");
-        }
-    }
-}
+#[path = "constants_tests.rs"]
+mod tests;

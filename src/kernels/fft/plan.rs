@@ -7,6 +7,9 @@ pub type Entry = [f32; 2];
 /// The radices that a butterfly exists for, apart from powers of two.
 const PRIMES: [usize; 5] = [13, 11, 7, 5, 3];
 
+/// Most values of a lane that holds columns and their mirror images.
+const MIRRORED_VALUES: usize = 32;
+
 /// One pass of a workgroup over a line in shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Stage {
@@ -16,6 +19,13 @@ pub struct Stage {
     pub before: usize,
     /// Butterflies of a lane.
     pub each: usize,
+    /// Where its factors begin in the table of the line's (`constants::factors`).
+    pub factors: usize,
+}
+
+/// The powers below `radix` of a butterfly's factor that the table has; the others are products of two of these.
+pub fn known_powers(radix: usize) -> impl Iterator<Item = usize> {
+    (1..radix).filter(move |q| radix <= 5 || q.is_power_of_two())
 }
 
 /// How a workgroup transforms a line of `n` values.
@@ -91,16 +101,45 @@ impl LinePlan {
         let most = most.min(n);
         let fits = |limit: usize| (1..=most).filter(|&t| registers(t) <= limit).min_by_key(|&t| (cost(t), t));
         let lanes = fits(least).or_else(|| fits(2 * least)).unwrap_or(most);
-        let mut before = 1;
-        let stages = radices
+        Self::on(n, radices, lanes)
+    }
+
+    /// The plan that leaves each of at least `lanes.0` and at most `lanes.1` lanes a column of the last stage, or of the `first` one,
+    /// and its mirror image, where there is one.
+    pub fn mirrored(n: usize, first: bool, lanes: (usize, usize)) -> Option<LinePlan> {
+        let plans = |mut list: Vec<usize>| {
+            let mut plans = Vec::new();
+            for _ in 0..2 {
+                let columns = n / if first { list[0] } else { *list.last()? };
+                let fits = columns.is_multiple_of(2) && (lanes.0..=lanes.1).contains(&(columns / 2));
+                plans.extend(fits.then(|| Self::on(n, &list, columns / 2)));
+                list.reverse();
+            }
+            plans.retain(|p| p.registers <= MIRRORED_VALUES && p.stages.len() > 1);
+            plans.into_iter().min_by_key(|p| p.registers)
+        };
+        // A last stage of four has many columns.
+        let fours =
+            || Some([radices(n.is_multiple_of(4).then_some(n / 4).filter(|&n| n > 1)?), vec![4]].concat());
+        plans(radices(n)).or_else(|| plans(fours()?))
+    }
+
+    /// The plan of these radices on so many lanes.
+    pub fn on(n: usize, radices: &[usize], lanes: usize) -> LinePlan {
+        let (mut before, mut factors) = (1, 0);
+        let stages: Vec<Stage> = radices
             .iter()
             .map(|&radix| {
-                let stage = Stage { radix, before, each: (n / radix).div_ceil(lanes) };
+                let stage = Stage { radix, before, each: (n / radix).div_ceil(lanes), factors };
+                if before > 1 {
+                    factors += before * known_powers(radix).count();
+                }
                 before *= radix;
                 stage
             })
             .collect();
-        LinePlan { n, lanes, registers: registers(lanes), stages }
+        let registers = stages.iter().map(|s| s.radix * s.each).max().unwrap_or(1);
+        LinePlan { n, lanes, registers, stages }
     }
 }
 

@@ -34,3 +34,25 @@ fn long_lengths_split_into_smooth_factors() {
     }
     assert_eq!(split(1 << 20, 1024), [1024, 1024]);
 }
+
+#[test]
+fn mirrored_plans_have_two_columns_a_lane() {
+    for n in (4..5000).filter(|&n| is_smooth(n)) {
+        for first in [false, true] {
+            let Some(p) = LinePlan::mirrored(n, first, (8, 256)) else { continue };
+            let s = if first { p.stages[0] } else { p.stages[p.stages.len() - 1] };
+            assert_eq!((s.each, 2 * p.lanes * s.radix), (2, n), "{p:?}");
+            assert_eq!(p.stages.iter().map(|s| s.radix).product::<usize>(), n);
+            assert!((8..=256).contains(&p.lanes) && p.registers <= 32, "{p:?}");
+        }
+    }
+    let chosen = |n, first, least| {
+        LinePlan::mirrored(n, first, (least, 256))
+            .map(|p| p.stages.iter().map(|s| s.radix).collect::<Vec<_>>())
+    };
+    assert_eq!(chosen(512, false, 32), Some(vec![8; 3]));
+    assert_eq!(chosen(500, false, 32), Some(vec![10, 10, 5]));
+    assert_eq!(chosen(500, true, 8), Some(vec![5, 10, 10]));
+    assert_eq!(chosen(256, false, 32), Some(vec![8, 8, 4]));
+    assert_eq!((chosen(125, false, 8), chosen(128, false, 32)), (None, None));
+}

@@ -4,11 +4,13 @@
 
 pub mod frames;
 pub mod hadamard;
+mod kernel;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use super::elem::{Defines, Push, WG, collapse, define, dims, grid};
+use self::kernel::{CONVOLVED, FftKey, TWIDDLE, Way, io};
+use super::elem::{Push, collapse, dims, grid};
 use crate::bail;
 use crate::core::env::KernelVariant;
 use crate::core::fork::Made;
@@ -18,7 +20,8 @@ use crate::kernels::fft::constants;
 use crate::kernels::fft::plan::{self, Entry, LinePlan};
 use crate::kernels::{DeviceView, Fft, FftKind};
 use crate::memory;
-use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source, tune};
+use crate::vulkan::tune::fft::{Access, Room};
+use crate::vulkan::{CommandEncoder, tune};
 
 pub static FFT_CONVOLVED: KernelVariant = KernelVariant::new(
     "fft_convolved",
@@ -28,8 +31,9 @@ pub static FFT_CONVOLVED: KernelVariant = KernelVariant::new(
 /// Bytes of tables that are kept.
 const TABLES_MAX: usize = 256 << 20;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Table {
+    Factors(Vec<usize>),
     Roots(usize),
     Split(usize),
     Chirp(usize),
@@ -37,8 +41,9 @@ enum Table {
 }
 
 impl Table {
-    fn entries(self) -> Vec<Entry> {
-        match self {
+    fn entries(&self) -> Vec<Entry> {
+        match *self {
+            Table::Factors(ref radices) => constants::factors(radices),
             Table::Roots(n) => constants::roots(n),
             Table::Split(n) => constants::split_roots(n),
             Table::Chirp(n) => constants::chirp(n),
@@ -57,7 +62,7 @@ static TABLES: Made<Mutex<Tables>> = Made::new(Mutex::default);
 
 /// Address and length of a table on the encoder's device.
 fn table(enc: &mut CommandEncoder, which: Table) -> Result<(u64, u64)> {
-    let key = (enc.device().index(), which);
+    let key = (enc.device().index(), which.clone());
     let known = TABLES.lock().unwrap_or_else(|e| e.into_inner()).made.get(&key).cloned();
     let storage = match known {
         Some(s) => s,
@@ -80,73 +85,6 @@ fn table(enc: &mut CommandEncoder, which: Table) -> Result<(u64, u64)> {
         }
     };
     Ok((enc.resident(&storage)?, storage.nbytes() as u64))
-}
-
-/// Values of `LOAD` and `STORE` in the shader.
-mod io {
-    pub const COMPLEX: u32 = 0;
-    pub const REAL: u32 = 1;
-    pub const HALF: u32 = 2;
-    pub const HALF_PAIRS: u32 = 3;
-    pub const PAIRS: u32 = 4;
-    pub const STORE_PAIRS: u32 = 2;
-    pub const STORE_HALF: u32 = 3;
-}
-
-/// Flag of a kernel that does all of a convolution.
-const CONVOLVED: &str = "CONVOLVED";
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct FftKey {
-    plan: LinePlan,
-    /// Lines of a workgroup.
-    lines: usize,
-    pitch: usize,
-    padding: usize,
-    load: u32,
-    store: u32,
-    staged: (bool, bool),
-    unit: (bool, bool),
-    flags: Vec<&'static str>,
-}
-
-impl KernelKey for FftKey {
-    fn name(&self) -> String {
-        let real = if self.load + self.store == 0 { "" } else { "_real" };
-        format!("fft_{}{real}", self.plan.n)
-    }
-
-    fn module(&self, _: &Features) -> Module {
-        let mut d = Defines::new();
-        let mut number = |name: &str, v: usize| define(&mut d, name, format!("{v}u"));
-        number("N", self.plan.n);
-        number("T", self.plan.lanes);
-        number("C", self.lines);
-        number("E", self.plan.registers);
-        number("PITCH", self.pitch);
-        number("PADDING", self.padding);
-        let (stage_in, stage_out) = self.staged;
-        let half = self.plan.stages.len();
-        let count = if self.flags.contains(&CONVOLVED) { 2 * half } else { half };
-        let last = count - 1;
-        let list = (0..count).map(|i| {
-            let s = &self.plan.stages[i % half];
-            let from = if i == half { 2 } else { u32::from(i == 0 && !stage_in) };
-            let to = u32::from(i == last && !stage_out);
-            format!("STAGE({}, {}, {}, {from}, {to})", s.radix, s.before, s.each)
-        });
-        define(&mut d, "STAGES", list.collect::<Vec<_>>().join(" "));
-        define(&mut d, "SHARES", u32::from(last > 0 || stage_in || stage_out));
-        define(&mut d, "STAGED_IN", u32::from(stage_in));
-        define(&mut d, "STAGED_OUT", u32::from(stage_out));
-        define(&mut d, "IN_STEP", if self.unit.0 { "1" } else { "in_step" });
-        define(&mut d, "OUT_STEP", if self.unit.1 { "1" } else { "out_step" });
-        define(&mut d, "LOAD", self.load);
-        define(&mut d, "STORE", self.store);
-        self.flags.iter().for_each(|f| define(&mut d, f, 1));
-        let spec = vec![(self.plan.lanes * self.lines) as u32];
-        Module { source: Source::File("fft.comp"), defines: d, spec, subgroup_size: None, spirv16: false }
-    }
 }
 
 /// Where the lines of a pass lie: sizes and strides of the axes over them (the columns last), the stride along
@@ -185,63 +123,75 @@ struct Pass {
     cols: u64,
     input: Side,
     output: Side,
+    /// Values of a line that lie side by side, `input.step` apart from the next ones; 1 where all are that far apart.
+    tile: usize,
+    /// Whether scratch on the other side has such tiles.
+    tiled: bool,
     hooks: Hooks,
 }
 
-/// Lines of `n` values that fit: shared memory and lanes of a workgroup.
-fn shape_of(f: &Features, plan: &LinePlan, fast: bool, mixed: bool, lines: u64) -> (usize, usize, usize) {
-    let memory = f.shared_memory as usize / size_of::<Entry>() - 64;
-    let padded = plan.n + plan.n.div_ceil(16);
-    let (pitch, padding) = if fast || padded > memory { (plan.n, plan.n + 1) } else { (padded, 16) };
-    let lanes = (f.max_workgroup_invocations as usize).min(tune::fft::lanes(fast)).max(plan.lanes);
-    // Each line also keeps two addresses there.
-    let mut count = (lanes / plan.lanes).min(memory / (pitch + 2)).max(1);
-    count = count.min(lines.min(1 << 16) as usize).max(1);
-    if !fast {
-        return (count, pitch, padding);
-    }
-    // An odd pitch keeps the way out free of bank conflicts where it goes along the lines.
-    let wide = count + usize::from(mixed && count.is_multiple_of(2));
-    if wide * (plan.n + 2) <= memory { (count, wide, padding) } else { (count, count, padding) }
+fn room(enc: &CommandEncoder) -> Room {
+    let f = enc.device().features();
+    Room { memory: f.shared_memory as usize, lanes: f.max_workgroup_invocations as usize }
+}
+
+/// How a workgroup does a pass, and how values come and go.
+fn choose(room: Room, p: &Pass, access: Access) -> (LinePlan, (Way, Way)) {
+    let (load, store) = (p.hooks.load, p.hooks.store);
+    let half_in = load == io::HALF_PAIRS;
+    let mixed = [Access::ColumnsToLines, Access::LinesToColumns].contains(&access);
+    let half_out = store == io::STORE_HALF && !mixed;
+    let (least_in, least_out) = tune::fft::PAIR_LANES;
+    let lanes = (if half_in { least_in } else { least_out }, room.line_lanes(p.n));
+    let mirrored = (half_in || half_out).then(|| LinePlan::mirrored(p.n, half_in, lanes)).flatten();
+    let paired = mirrored.is_some();
+    let plan = mirrored.unwrap_or_else(|| tune::fft::plan(room, p.n, access));
+    let small = plan.lanes < 4 && [Access::Dense, Access::LinesToColumns].contains(&access);
+    let way_in = match () {
+        () if paired && half_in => Way::Pairs,
+        () if small => Way::Staged,
+        () => Way::Lanes,
+    };
+    let way_out = match () {
+        () if paired && half_out => Way::Pairs,
+        () if mixed || store == io::STORE_HALF || small => Way::Staged,
+        () => Way::Lanes,
+    };
+    (plan, (way_in, way_out))
+}
+
+/// The kernel of a pass.
+fn key_of(room: Room, p: &Pass) -> FftKey {
+    let Hooks { load, store, ref flags, .. } = p.hooks;
+    let in_fast = p.input.step.abs() != 1 && p.lines * p.cols > 1;
+    let out_fast = p.output.step.abs() != 1 && p.lines * p.cols > 1;
+    let access = match (in_fast, out_fast) {
+        (true, true) if p.tile > 1 => Access::Tail,
+        (true, true) if p.tiled => Access::Head,
+        (true, true) => Access::Columns,
+        (true, false) => Access::ColumnsToLines,
+        (false, true) => Access::LinesToColumns,
+        (false, false) => Access::Dense,
+    };
+    let (plan, ways) = choose(room, p, access);
+    let staged = ways.0 == Way::Staged || ways.1 == Way::Staged;
+    let layout = tune::fft::layout(room, &plan, p.lines * p.cols, access, staged);
+    let total = p.n as u64 * p.cols;
+    let mut flags = flags.clone();
+    let mut flag = |on: bool, name: &'static str| flags.extend(on.then_some(name));
+    flag(in_fast, "LINES_FAST");
+    flag(out_fast, "OUT_FAST");
+    flag((p.hooks.n_in as u64) < total && load == io::COMPLEX, "BOUND_IN");
+    flag((p.hooks.n_out as u64) < total, "BOUND_OUT");
+    flag(p.hooks.scale != 1.0, "SCALE");
+    flag(p.hooks.twiddle.is_some(), TWIDDLE);
+    let unit = (p.input.step == 1, p.output.step == 1);
+    FftKey { plan, layout, load, store, ways, unit, tile: p.tile, flags }
 }
 
 fn run(enc: &mut CommandEncoder, p: &Pass) -> Result<()> {
-    let f = enc.device().features();
-    let Hooks { load, store, ref flags, .. } = p.hooks;
-    let plan = LinePlan::new(p.n, (f.max_workgroup_invocations as usize).min(WG as usize));
-    let in_fast = p.input.step.abs() != 1 && p.lines * p.cols > 1;
-    let out_fast = p.output.step.abs() != 1 && p.lines * p.cols > 1;
-    let small = plan.lanes < 4;
-    let staged_in = !in_fast && small;
-    let staged_out = in_fast != out_fast || store == io::STORE_HALF || (!out_fast && small);
-    let (lines, pitch, padding) = shape_of(f, &plan, in_fast, in_fast != out_fast, p.lines * p.cols);
-    let mut flags = flags.clone();
-    let mut flag = |on: bool, name: &'static str| {
-        if on {
-            flags.push(name);
-        }
-    };
-    let total = p.n as u64 * p.cols;
-    let bounded_in = (p.hooks.n_in as u64) < total;
-    let bounded_out = (p.hooks.n_out as u64) < total;
-    flag(in_fast, "LINES_FAST");
-    flag(out_fast, "OUT_FAST");
-    flag(bounded_in && load == io::COMPLEX, "BOUND_IN");
-    flag(bounded_out, "BOUND_OUT");
-    flag(p.hooks.scale != 1.0, "SCALE");
-    flag(p.hooks.twiddle.is_some(), "TWIDDLE");
-    let key = FftKey {
-        plan,
-        lines,
-        pitch,
-        padding,
-        load,
-        store,
-        staged: (staged_in, staged_out),
-        unit: (p.input.step == 1, p.output.step == 1),
-        flags,
-    };
-
+    let key = key_of(room(enc), p);
+    let radices: Vec<usize> = key.plan.stages.iter().map(|s| s.radix).collect();
     let mut reads = vec![p.input.range];
     let mut tables = [0u64; 4];
     let (period, split) = match p.hooks.twiddle {
@@ -249,9 +199,9 @@ fn run(enc: &mut CommandEncoder, p: &Pass) -> Result<()> {
         None => (1, 0),
     };
     let wanted = [
-        Some(Table::Roots(p.n)),
+        Some(Table::Factors(radices)),
         p.hooks.twiddle.map(|(n, _)| Table::Split(n)),
-        p.hooks.extra,
+        p.hooks.extra.clone(),
         p.hooks.chirp.map(Table::Chirp),
     ];
     for (slot, which) in tables.iter_mut().zip(wanted) {
@@ -282,7 +232,7 @@ fn run(enc: &mut CommandEncoder, p: &Pass) -> Result<()> {
             p.hooks.scale.to_bits(),
         ]);
     let pipeline = enc.device().pipeline(&key)?;
-    let groups = grid(enc, count.div_ceil(lines as u64));
+    let groups = grid(enc, count.div_ceil(key.layout.lines as u64));
     reads.retain(|r| r.1 > 0);
     enc.dispatch(&pipeline, &push, groups, &reads, &[p.output.range])
 }
@@ -290,14 +240,16 @@ fn run(enc: &mut CommandEncoder, p: &Pass) -> Result<()> {
 /// A line of `total` values as passes of the given radices between two sides; intermediate results go through
 /// `scratch`. The hooks of the first pass hold on the way in, those of the last one on the way out.
 fn passes(
-    enc: &mut CommandEncoder,
+    room: Room,
     radices: &[usize],
     lines: u64,
     (input, output): (&Side, &Side),
     (first, last): (&Hooks, &Hooks),
     scratch: &[Side],
-) -> Result<()> {
+) -> Vec<Pass> {
+    let mut list = Vec::with_capacity(radices.len());
     let total: usize = radices.iter().product();
+    let tile = tune::fft::tile(room, radices);
     let mut before = 1usize;
     let mut from = input.clone();
     for (i, &n) in radices.iter().enumerate() {
@@ -325,9 +277,17 @@ fn passes(
         }
         let mut a = from.clone();
         let mut b = to.clone();
-        if cols > 1 {
+        if tile > 1 && tail {
+            a.axes.push((cols as i64, tile as i64));
+            a.step = (tile * cols) as i64;
+        } else if cols > 1 {
             a.axes.push((cols as i64, from.unit));
             a.step = from.unit * cols as i64;
+        }
+        if tile > 1 && head {
+            b.axes.extend([((cols / tile) as i64, (n * tile) as i64), (tile as i64, 1)]);
+            b.step = tile as i64;
+        } else if cols > 1 {
             if cols > before {
                 b.axes.push(((cols / before) as i64, to.unit * (before * n) as i64));
             }
@@ -336,11 +296,12 @@ fn passes(
             }
             b.step = to.unit * before as i64;
         }
-        run(enc, &Pass { n, lines, cols: cols as u64, input: a, output: b, hooks })?;
+        let (before_tile, tiled) = (if tail { tile } else { 1 }, tile > 1);
+        list.push(Pass { n, lines, cols: cols as u64, input: a, output: b, tile: before_tile, tiled, hooks });
         before *= n;
         from = to;
     }
-    Ok(())
+    list
 }
 
 /// The lines of a view along `axis`, whose elements have `size` bytes.
@@ -380,7 +341,7 @@ fn pairs(t: &Fft, lines: u64, input: Side, output: Side, base: Hooks) -> Pass {
         let n_in = if load == io::COMPLEX { n_in / 2 } else { n_in };
         let extra = Some(Table::Roots(t.n));
         let hooks = Hooks { load, store: io::STORE_HALF, extra, n_in, n_out: half, ..base };
-        return Pass { n: half, lines, cols: 1, input, output, hooks };
+        return Pass { n: half, lines, cols: 1, input, output, tile: 1, tiled: false, hooks };
     }
     let (store, output) = match as_pairs(&output) {
         Some(s) => (io::COMPLEX, s),
@@ -394,7 +355,7 @@ fn pairs(t: &Fft, lines: u64, input: Side, output: Side, base: Hooks) -> Pass {
         n_out: half,
         ..base
     };
-    Pass { n: half, lines, cols: 1, input, output, hooks }
+    Pass { n: half, lines, cols: 1, input, output, tile: 1, tiled: false, hooks }
 }
 
 /// Transforms the lines of `src` along `t.axis` into `dst`, a fresh row-major array; dtypes as in the host's twin.
@@ -416,16 +377,16 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
     if t.n == 1 {
         return single(enc, t, src, dst);
     }
-    let f = enc.device().features();
-    let memory = f.shared_memory as usize / size_of::<Entry>() - 64;
     let (input, output) = (side(src, t.axis), side(dst, t.axis));
     let lines = dst.size() as u64 / dst.shape[t.axis] as u64;
     if lines > u64::from(u32::MAX) {
         bail!(Value, "[fft] Shape {} is too large for the GPU.", show(&src.shape));
     }
     let strided = (input.unit.abs() != 1 || output.unit != 1) && lines > 1;
-    let (line_max, column_max) = tune::fft::longest(memory);
-    let limit = if strided { column_max } else { line_max };
+    let longest = tune::fft::longest(room(enc));
+    // What goes through shared memory as it is, and what may take turns there.
+    let limit = if strided { longest.column } else { longest.line };
+    let split = if strided { longest.column } else { longest.split };
     let n_in = t.len_in().min(src.shape[t.axis] as usize);
     let base = Hooks { n_in, n_out: t.len_out(), n: t.n, scale: t.scale, ..Hooks::default() };
 
@@ -449,18 +410,18 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
         last.flags.push("SWAP_END");
     }
     let smooth = plan::is_smooth(t.n);
-    if smooth && t.n <= limit {
+    if smooth && t.n <= split {
         let hooks = Hooks { store, flags: [first.flags.clone(), last.flags.clone()].concat(), ..first };
-        return run(enc, &Pass { n: t.n, lines, cols: 1, input, output, hooks });
+        return run(enc, &Pass { n: t.n, lines, cols: 1, input, output, tile: 1, tiled: false, hooks });
     }
     let m = if smooth { t.n } else { constants::bluestein_length(t.n) };
-    if !smooth && m <= line_max && !strided && !FFT_CONVOLVED.disabled() {
+    if !smooth && m <= split && !strided && !FFT_CONVOLVED.disabled() {
         let parts = [first.flags, last.flags, vec!["CHIRP_IN", "SWAP_OUT", "CHIRP_OUT", CONVOLVED]];
         let (extra, chirp) = (Some(Table::Filter(t.n)), Some(t.n));
         let hooks = Hooks { store, flags: parts.concat(), extra, chirp, ..first };
-        return run(enc, &Pass { n: m, lines, cols: 1, input, output, hooks });
+        return run(enc, &Pass { n: m, lines, cols: 1, input, output, tile: 1, tiled: false, hooks });
     }
-    let radices = if m <= line_max && !strided { vec![m] } else { plan::split(m, column_max) };
+    let radices = if m <= limit && !strided { vec![m] } else { plan::split(m, longest.column) };
     several(enc, t.n, &radices, lines, (&input, &output), (&first, &last))
 }
 
@@ -476,6 +437,7 @@ fn several(
 ) -> Result<()> {
     let m = radices.iter().product::<usize>();
     let convolved = m != n;
+    let room = room(enc);
     let line_bytes = m as u64 * size_of::<Entry>() as u64;
     let chunk = (tune::fft::SCRATCH / line_bytes).clamp(1, lines);
     // Results in between alternate between two blocks; a convolution keeps its middle in one more.
@@ -494,20 +456,24 @@ fn several(
                 Side { ptr, axes, unit: 1, step: 1, first: 0, range: (ptr, count * line_bytes) }
             })
             .collect();
-        if convolved {
+        let list = if convolved {
             let whole = Hooks { n_in: m, n_out: m, n, scale: 1.0, ..Hooks::default() };
             let mut chirp = Hooks { chirp: Some(n), ..first.clone() };
             chirp.flags.push("CHIRP_IN");
             let filter = Hooks { flags: vec!["FILTER"], extra: Some(Table::Filter(n)), ..whole.clone() };
             // INVARIANT: a convolution has a block for its middle.
             let middle = scratch[0].clone();
-            passes(enc, radices, count, (&input, &middle), (&chirp, &filter), &scratch)?;
+            let mut list = passes(room, radices, count, (&input, &middle), (&chirp, &filter), &scratch);
             let back = Hooks { flags: vec!["SWAP_IN"], ..whole };
             let mut end = Hooks { chirp: Some(n), ..last.clone() };
             end.flags.extend(["SWAP_OUT", "CHIRP_OUT"]);
-            passes(enc, radices, count, (&middle, &output), (&back, &end), &scratch)?;
+            list.extend(passes(room, radices, count, (&middle, &output), (&back, &end), &scratch));
+            list
         } else {
-            passes(enc, radices, count, (&input, &output), (first, last), &scratch)?;
+            passes(room, radices, count, (&input, &output), (first, last), &scratch)
+        };
+        for p in &list {
+            run(enc, p)?;
         }
         start += count;
     }

@@ -255,9 +255,12 @@ fn tiles_that_are_merged_and_lines_that_are_transformed_fit_shared_memory() {
     assert!(sort::finds_tops(128_256, 50) && !sort::finds_tops(1000, 5) && !sort::finds_tops(4000, 1000));
     assert!(!sort::radix_pays(0, 1) && sort::radix_pays(10, 8));
     for p in all() {
-        let values = p.features.shared_memory as usize / 8;
-        let (line, column) = fft::longest(values);
+        let (memory, lanes) =
+            (p.features.shared_memory as usize, p.features.max_workgroup_invocations as usize);
+        let values = memory / 8;
+        let fft::Longest { line, column, split } = fft::longest(fft::Room { memory, lanes });
         assert!(line <= values && column <= line && column >= 16, "{}", p.name);
+        assert!(split >= line && split <= 2 * values, "{}", p.name);
     }
 }
 
