@@ -1,5 +1,6 @@
 """Products of one row that follow each other: one kernel on GPUs that take PTX, else several."""
 
+import functools
 import os
 import threading
 
@@ -21,6 +22,10 @@ SHAPES = [
     (64, 128, 16, 192),
     (5120, 5120, 1024, 13824),
 ]
+
+
+#: Matrices of codes of eight bits.
+OCTETS = functools.partial(t.Matrix, group_size=64, bits=8)
 
 
 def can(*lengths):
@@ -70,7 +75,7 @@ def chains(ran):
     return sum(n for k, n in ran.items() if k.startswith(("qmm_chain", "gemv_chain")))
 
 
-@pytest.mark.parametrize("make", [t.Matrix, dense.Layer], ids=["codes", "dense"])
+@pytest.mark.parametrize("make", [t.Matrix, OCTETS, dense.Layer], ids=["codes", "octets", "dense"])
 @pytest.mark.parametrize(
     ("shape", "dtype"),
     [(s, "bfloat16") for s in SHAPES] + [(s, "float16") for s in SHAPES[:3]],

@@ -70,16 +70,29 @@ impl Quantised {
     }
 
     /// The same with factors of a dtype.
-    pub fn of(dtype: Dtype, c: &mut Chance, m: &mut Memory, [rows, k, group]: [usize; 3]) -> Quantised {
+    pub fn of(dtype: Dtype, c: &mut Chance, m: &mut Memory, sizes: [usize; 3]) -> Quantised {
+        Quantised::with(dtype, 4, c, m, sizes)
+    }
+
+    /// The same with codes of so many bits.
+    pub fn with(
+        dtype: Dtype,
+        bits: u32,
+        c: &mut Chance,
+        m: &mut Memory,
+        [rows, k, group]: [usize; 3],
+    ) -> Quantised {
         if group == 0 {
             let values = c.numbers(rows * k, 0.2, 0.0);
             let parts = [m.place(elements(dtype, &values)), 0, 0];
             return Quantised { matrix: Matrix { rows: rows as i64, parts }, dtype, values };
         }
-        let codes: Vec<u32> = (0..rows * k / 8).map(|_| c.word()).collect();
-        let [scales, biases] = [0.02, 0.1].map(|s| c.numbers(rows * k / group, s, 0.0));
-        let value =
-            |i: usize| f64::from(codes[i / 8] >> (4 * (i % 8)) & 15) * scales[i / group] + biases[i / group];
+        let each = 32 / bits as usize;
+        let codes: Vec<u32> = (0..rows * k / each).map(|_| c.word()).collect();
+        let small = 0.02 * 15.0 / f64::from((1 << bits) - 1);
+        let [scales, biases] = [small, 0.1].map(|s| c.numbers(rows * k / group, s, 0.0));
+        let code = |i: usize| codes[i / each] >> (bits * (i % each) as u32) & ((1 << bits) - 1);
+        let value = |i: usize| f64::from(code(i)) * scales[i / group] + biases[i / group];
         let values = (0..rows * k).map(value).collect();
         let words = codes.iter().flat_map(|w| w.to_le_bytes()).collect();
         let parts = [words, elements(dtype, &scales), elements(dtype, &biases)].map(|b| m.place(b));

@@ -1,4 +1,4 @@
-//! How products of one row by matrices of four-bit codes, or of elements, that follow each other are cut for one kernel (kernels/quantized/chain). Pure.
+//! How products of one row by matrices of codes of four or eight bits, or of elements, that follow each other are cut for one kernel (kernels/quantized/chain). Pure.
 
 use super::{forced, plain, streams};
 use crate::core::Dtype;
@@ -27,16 +27,44 @@ pub(in crate::vulkan) const WARPS: u32 = THREADS / 32;
 pub(in crate::vulkan) const TILE: u32 = 4;
 /// Batches of a span of a row, one for each of four lanes.
 pub(in crate::vulkan) const BATCHES: u32 = 4;
-/// The group of matrices of elements.
-pub(in crate::vulkan) const VALUES: u32 = 0;
-/// Elements of a span of a row of those, and of a batch: eight of each lane.
+/// Elements of a span of a row of matrices of elements, and of a batch: eight of each lane.
 const SPAN: u32 = 512;
 /// See [`SPAN`].
 pub(in crate::vulkan) const LANES: u32 = 256;
 
-/// Codes of a span of a row: a batch has eight groups, or halves of those of 128.
-pub(in crate::vulkan) fn span(group: u32) -> u32 {
-    if group == VALUES { SPAN } else { 8 * group.min(64) * BATCHES }
+/// What matrices hold: codes of so many bits, of which a group shares a scale and a bias; or elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::vulkan) struct Kind {
+    pub group: u32,
+    pub bits: u32,
+}
+
+impl Kind {
+    /// Elements of 16 bits.
+    pub const VALUES: Kind = Kind { group: 0, bits: 16 };
+
+    pub fn of(format: Option<Format>) -> Kind {
+        format.map_or(Kind::VALUES, |f| Kind { group: f.group, bits: f.bits })
+    }
+
+    pub fn values(self) -> bool {
+        self == Kind::VALUES
+    }
+
+    /// Codes that a row of the left side of products has: a group, or a part of one, of which a lane has a fourth.
+    pub fn part(self) -> u32 {
+        if self.bits == 8 { 32 } else { self.group.min(64) }
+    }
+
+    /// Codes, or elements, of a span of a row: a batch has eight parts.
+    pub fn span(self) -> u32 {
+        if self.values() { SPAN } else { 8 * self.part() * BATCHES }
+    }
+
+    /// Spans of a workgroup's tiles, of both matrices where there are two at once, that shared memory has room for.
+    pub fn slots(self) -> u32 {
+        if self.values() { 1024 } else { 512 }
+    }
 }
 
 /// Elements of the longest row, as shared memory holds them; of one that is normalised, as registers do.
@@ -44,10 +72,6 @@ pub(in crate::vulkan) const LONGEST: u32 = 14336;
 pub(in crate::vulkan) const NORMED: u32 = 8192;
 /// Sixteen bytes of the longest row that a thread brings.
 pub(in crate::vulkan) const PIECES: u32 = LONGEST.div_ceil(8 * THREADS);
-/// Spans of a workgroup's tiles, of both matrices where there are two at once, that shared memory has room for.
-pub(in crate::vulkan) fn slots(group: u32) -> u32 {
-    if group == VALUES { 1024 } else { 512 }
-}
 /// Shortest rows. H200, us of a layer's products, as one kernel and as four: 8B 45.8 and 52.0, 0.6B (rows of 1024 to 3072) 19.7 and 23.2.
 const LEAST: i64 = 1024;
 
@@ -62,7 +86,7 @@ pub(in crate::vulkan) struct Cut {
 /// Whether rows of `k` elements, normalised or not, go through such kernels. One product alone takes what it did (H200, us of o, gate and up,
 /// down, q k v of 8B by a host of its own 6.3, 19.2, 11.5, 8.4; qmm_stream in PTX 6.4, 18.4, 11, 8.9).
 pub(in crate::vulkan) fn takes(p: &Profile, format: Format, dtype: Dtype, [k, norm]: [i64; 2]) -> bool {
-    let codes = format.affine() && format.bits == 4 && [32, 64, 128].contains(&format.group);
+    let codes = format.affine() && [4, 8].contains(&format.bits) && [32, 64, 128].contains(&format.group);
     let asked = forced().is_some() || plain() || streams();
     let fits = k % i64::from(format.group) == 0;
     codes && fits && !asked && rows(p, dtype, [k, norm]) && !QMM_CHAIN.disabled()
@@ -92,25 +116,26 @@ pub(in crate::vulkan) fn takes_values(p: &Profile, dtype: Dtype, [k, norm]: [i64
     k % 8 == 0 && !asked && rows(p, dtype, [k, norm]) && !GEMV_CHAIN.disabled()
 }
 
-/// The group of codes of chains that take such rows, if there are any.
-pub(in crate::vulkan) fn group(
+/// What matrices hold of chains that take such rows, if there are any.
+pub(in crate::vulkan) fn kind(
     p: &Profile,
     format: Option<Format>,
     dtype: Dtype,
     lengths: [i64; 2],
-) -> Option<u32> {
-    match format {
-        Some(format) => takes(p, format, dtype, lengths).then_some(format.group),
-        None => takes_values(p, dtype, lengths).then_some(VALUES),
-    }
+) -> Option<Kind> {
+    let taken = match format {
+        Some(format) => takes(p, format, dtype, lengths),
+        None => takes_values(p, dtype, lengths),
+    };
+    taken.then(|| Kind::of(format))
 }
 
 /// Whether a chain may have a product of one row of `k` elements by a matrix of `n` rows.
 pub(crate) fn leads(p: &Profile, format: Option<Format>, dtype: Dtype, [k, n]: [i64; 2]) -> bool {
-    let Some(group) = group(p, format, dtype, [k, 0]) else { return false };
+    let Some(kind) = kind(p, format, dtype, [k, 0]) else { return false };
     // FITS: `takes` bounds the length of rows.
-    let spans = (k as u32).div_ceil(span(group));
-    tiles(n).is_some_and(|tiles| cut(tiles, 1, spans, p.features.units, slots(group)).is_some())
+    let spans = (k as u32).div_ceil(kind.span());
+    tiles(n).is_some_and(|tiles| cut(tiles, 1, spans, p.features.units, kind.slots()).is_some())
 }
 
 /// Whether there are such kernels, for rows of this length.
@@ -139,6 +164,8 @@ mod tests {
     use super::*;
     use crate::kernels::quantized::quant::Mode;
 
+    const CODES: Kind = Kind { group: 64, bits: 4 };
+
     /// All tiles are somebody's, and what is cut fits shared memory; 132 workgroups, 114 and 78.
     #[test]
     fn products_are_cut_to_fit() {
@@ -146,7 +173,7 @@ mod tests {
             for spans in [1, 2, 3, 5, 6, 7] {
                 for (tiles, sides) in [(1, 1), (64, 1), (640, 1), (1024, 1), (1536, 1), (3072, 2), (4352, 2)]
                 {
-                    for slots in [slots(VALUES), slots(64)] {
+                    for slots in [Kind::VALUES.slots(), CODES.slots()] {
                         let Some(c) = cut(tiles, sides, spans, workgroups, slots) else { continue };
                         assert_eq!(c.each * workgroups + c.more, tiles);
                         assert!(tiles.div_ceil(workgroups) * sides * spans <= slots);
@@ -160,7 +187,8 @@ mod tests {
         assert_eq!(cut(37984, 1, 2, 132, 512), None);
         // The same as elements: spans of 512.
         assert!(
-            cut(3072, 2, 8, 132, slots(VALUES)).is_some() && cut(4352, 2, 10, 132, slots(VALUES)).is_some()
+            cut(3072, 2, 8, 132, Kind::VALUES.slots()).is_some()
+                && cut(4352, 2, 10, 132, Kind::VALUES.slots()).is_some()
         );
     }
 
@@ -172,7 +200,8 @@ mod tests {
         assert!(!of(&p, codes(4), [4096, 4096]));
         (p.features.ptx, p.features.units) = (true, 132);
         assert!(of(&p, codes(4), [4096, 4096]) && of(&p, None, [4096, 4096]));
-        assert!(!of(&p, codes(8), [4096, 4096]) && !of(&p, codes(4), [512, 4096]));
+        assert!(of(&p, codes(8), [4096, 4096]));
+        assert!(!of(&p, codes(6), [4096, 4096]) && !of(&p, codes(4), [512, 4096]));
         assert!(!of(&p, codes(4), [4096, 4094]) && !of(&p, codes(4), [4096, 151_936]));
     }
 

@@ -158,22 +158,24 @@ FINISHED:",
         put(
             o,
             format_args!(
-                "shr.u32 t0,k,1; mad.wide.u32 o4,res,t0,o4; shr.u32 t0,k,{half}; mad.wide.u32 o5,res,t0,o5; mad.wide.u32 o6,res,t0,o6;
+                "shr.u32 t0,k,{codes}; mad.wide.u32 o4,res,t0,o4; shr.u32 t0,k,{half}; mad.wide.u32 o5,res,t0,o5; mad.wide.u32 o6,res,t0,o6;
 mov.f32 y{side},0f00000000; mov.u32 t2,0;
 CODES{side}:
 ld.global.b32 x0,[o4]; shr.u32 t0,t2,{group}; shl.b32 t0,t0,1; cvt.u64.u32 wide,t0; add.u64 o8,o5,wide; add.u64 o9,o6,wide;",
-                half = (self.group / 2).ilog2(),
-                group = self.group.ilog2(),
+                codes = self.of_byte(),
+                half = (self.group() / 2).ilog2(),
+                group = self.group().ilog2(),
             ),
         );
         self.factors_there(o);
-        self.eight_codes(o, side);
+        self.word_of_codes(o, side);
         put(
             o,
             format_args!(
-                "add.u64 o4,o4,4; add.u32 t2,t2,8; setp.lt.u32 p,t2,k;
+                "add.u64 o4,o4,4; add.u32 t2,t2,{}; setp.lt.u32 p,t2,k;
 @p bra CODES{side};
-NUMBER{side}:"
+NUMBER{side}:",
+                32 / self.holds.bits
             ),
         );
     }
@@ -208,17 +210,19 @@ setp.eq.u32 p,tag,0; selp.u32 t3,4,8,p; cvt.u64.u32 o7,t3;",
         }
     }
 
-    /// Adds the products of the eight codes in `x0` to a side's result, one by one.
-    pub(super) fn eight_codes(self, o: &mut String, side: u32) {
-        for i in 0..4 {
+    /// Adds the products of the codes in `x0` to a side's result, one by one.
+    pub(super) fn word_of_codes(self, o: &mut String, side: u32) {
+        let bits = self.holds.bits;
+        for i in 0..16 / bits {
             put(o, format_args!("ld.global.cg.b32 x1,[d]; add.u64 d,d,o7;"));
             pair(o, self.dtype, ["v0", "v1"], "x1", "t0");
             for (e, x) in [(2 * i, "v0"), (2 * i + 1, "v1")] {
                 put(
                     o,
                     format_args!(
-                        "shr.u32 t0,x0,{}; and.b32 t0,t0,15; cvt.rn.f32.u32 q0,t0; fma.rn.f32 q0,v2,q0,v3; fma.rn.f32 y{side},{x},q0,y{side};",
-                        4 * e
+                        "shr.u32 t0,x0,{}; and.b32 t0,t0,{}; cvt.rn.f32.u32 q0,t0; fma.rn.f32 q0,v2,q0,v3; fma.rn.f32 y{side},{x},q0,y{side};",
+                        bits * e,
+                        (1 << bits) - 1
                     ),
                 );
             }

@@ -9,12 +9,12 @@ use crate::vulkan::hal::stream::StreamState;
 use crate::vulkan::kernels::attention::newest::Newest;
 use crate::vulkan::kernels::attention::several::{Args, Fronted, Program, fronted, late};
 use crate::vulkan::tune::attention::several::FRONT_LEFT;
-use crate::vulkan::tune::quantized::chain;
+use crate::vulkan::tune::quantized::chain::{self, Kind};
 
 /// Bytes of words: of the result, and of what parts leave, so many at most.
 pub(super) const BYTES: usize = WORDS + FRONT_LEFT as usize;
-/// The group of a chain without products.
-const NONE: u32 = 64;
+/// What matrices of a chain without products hold.
+const NONE: Kind = Kind { group: 64, bits: 4 };
 
 /// The attention that comes first.
 pub(super) struct Front {

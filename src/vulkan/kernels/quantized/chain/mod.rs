@@ -1,4 +1,4 @@
-//! Products of one row by matrices of four-bit codes, or of 16-bit elements, that follow each other, with what comes before and behind each, as one kernel in
+//! Products of one row by matrices of codes of four or eight bits, or of 16-bit elements, that follow each other, with what comes before and behind each, as one kernel in
 //! PTX: host side of `text`. What one product makes the next one takes as words, two elements and a tag each, for which it waits by
 //! itself, so that there is no barrier between. Called by `qmm_joined`, which holds a product back until it is known what follows
 //! (MLX_VK_DISABLE=qmm_chain,gemv_chain: a kernel each).
@@ -28,9 +28,7 @@ use crate::vulkan::hal::held::{Chain, Launch, meet};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::quantized::Shape;
-use crate::vulkan::tune::quantized::chain::{
-    LONGEST, THREADS, VALUES, cut, group, slots, span, takes, tiles,
-};
+use crate::vulkan::tune::quantized::chain::{Kind, LONGEST, THREADS, cut, kind, takes, tiles};
 use crate::vulkan::{CommandEncoder, Features};
 
 /// Most products of a chain.
@@ -147,9 +145,9 @@ struct Key {
 impl KernelKey for Key {
     fn name(&self) -> String {
         let afters = self.afters.iter().map(|a| format!("_{}", a.program.name()));
-        let kind = match self.chain.group {
-            VALUES => "gemv_chain".to_string(),
-            group => format!("qmm_chain_q4g{group}"),
+        let kind = match self.chain.holds {
+            Kind::VALUES => "gemv_chain".to_string(),
+            Kind { group, bits } => format!("qmm_chain_q{bits}g{group}"),
         };
         // What all names said before there was another dtype.
         let kind = if self.chain.half() { kind + "_float16" } else { kind };
@@ -190,7 +188,7 @@ struct Chained {
     front: Option<Front>,
     /// What is picked, and how that is told.
     picks: Option<(Picked, PickArgs)>,
-    group: u32,
+    holds: Kind,
     dtype: Dtype,
     workgroups: u32,
     /// Memory for words, and the tag of the first product's.
@@ -202,14 +200,14 @@ struct Chained {
 }
 
 impl Chained {
-    fn new(group: u32, dtype: Dtype, workgroups: u32, words: (u64, u32)) -> Chained {
+    fn new(holds: Kind, dtype: Dtype, workgroups: u32, words: (u64, u32)) -> Chained {
         Chained {
             stages: SmallVec::new(),
             made: SmallVec::new(),
             afters: SmallVec::new(),
             front: None,
             picks: None,
-            group,
+            holds,
             dtype,
             workgroups,
             words,
@@ -221,10 +219,10 @@ impl Chained {
 
     /// The kernel, and what it is told.
     fn program(&self) -> (Key, Args) {
-        let ragged = self.stages.iter().any(|s| s.k % span(self.group) != 0);
+        let ragged = self.stages.iter().any(|s| s.k % self.holds.span() != 0);
         let front = self.front.as_ref().map(|f| f.program);
         let picks = self.picks.map(|p| p.0);
-        let chain = text::Chain { group: self.group, dtype: self.dtype, ragged, front, picks };
+        let chain = text::Chain { holds: self.holds, dtype: self.dtype, ragged, front, picks };
         let key = Key { chain, afters: self.afters.clone() };
         let mut args = Args { stages: self.stages.len() as u64, ..Args::default() };
         args.stage[..self.stages.len()].copy_from_slice(&self.stages);
@@ -356,7 +354,7 @@ impl Chain for Chained {
 }
 
 /// A product as a stage, if there is a kernel for it; what it makes words of, and the number of what comes after it, come later.
-fn stage(j: &Joined, group: u32, workgroups: u32) -> Option<Stage> {
+fn stage(j: &Joined, holds: Kind, workgroups: u32) -> Option<Stage> {
     if j.m != 1 || j.picks.is_some() || j.combined.is_some() || !stream::knows(j.dtype, j.after) {
         return None;
     }
@@ -380,8 +378,8 @@ fn stage(j: &Joined, group: u32, workgroups: u32) -> Option<Stage> {
     }
     // Of two at once the text knows where the second begins.
     let sides = if j.pair() { 2 } else { 1 };
-    let spans = s.k.div_ceil(span(group));
-    let c = cut(all / sides, sides, spans, workgroups, slots(group))?;
+    let spans = s.k.div_ceil(holds.span());
+    let c = cut(all / sides, sides, spans, workgroups, holds.slots())?;
     (s.each, s.more) = (c.each, c.more);
     s.results[..j.results.len()].copy_from_slice(j.results);
     s.added[..j.added.len()].copy_from_slice(j.added);
@@ -405,14 +403,14 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     let device = enc.device();
     let p = device.profile();
     let lengths = [j.k, i64::from(j.norm.is_some())];
-    let group = group(p, j.format, j.dtype, lengths).filter(|_| device.warpgroups());
-    let Some(group) = group else { return Ok(false) };
-    let Some(stage) = stage(j, group, p.features.units) else { return Ok(false) };
+    let holds = kind(p, j.format, j.dtype, lengths).filter(|_| device.warpgroups());
+    let Some(holds) = holds else { return Ok(false) };
+    let Some(stage) = stage(j, holds, p.features.units) else { return Ok(false) };
     enc.describe(2.0 * j.rows() as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
-    let alike = |c: &Chained| c.dtype == j.dtype && (c.group == group || c.stages.is_empty());
+    let alike = |c: &Chained| c.dtype == j.dtype && (c.holds == holds || c.stages.is_empty());
     let fits = |c: &Chained| alike(c) && c.fits(j, reads, writes);
     let add = |c: &mut Chained| {
-        c.group = group;
+        c.holds = holds;
         c.add(j, stage, reads, writes);
     };
     if enc.extend(reads, writes, fits, add)? {
@@ -421,7 +419,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     let words = words(enc)?;
     let mut writes: SmallVec<[Range; 8]> = SmallVec::from_slice(writes);
     writes.push((words.0, PRODUCTS as u64));
-    let mut chain = Chained::new(group, j.dtype, p.features.units, words);
+    let mut chain = Chained::new(holds, j.dtype, p.features.units, words);
     chain.push(j, stage, reads, &writes);
     enc.hold(Box::new(chain), reads, &writes)?;
     Ok(true)

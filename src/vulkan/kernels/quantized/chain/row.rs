@@ -53,20 +53,24 @@ impl Chain {
     /// Piece i of a row that meets codes, and the sums of its groups.
     fn stage_codes(self, o: &mut String, i: u32) {
         let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
-        // Elements k and k + 4 are a pair, as the codes that one mask takes.
+        // Elements k and k + 4 are a pair, as the codes that one mask takes; of eight bits k and k + 2.
+        let pairs = if self.holds.bits == 8 { [[a, b], [c, e]] } else { [[a, c], [b, e]] };
+        let [[p, q], [r, s]] = pairs;
+        // Codes of the second mask are four places up.
+        let up = [0, u32::from(self.holds.bits == 4)];
         put(
             o,
             format_args!(
                 "setp.gt.u32 p,at,{from};
 @!p bra STAGED;
 mov.f32 v2,0f00000000;
-prmt.b32 fa0,x{a},x{c},0x5410; prmt.b32 fa1,x{a},x{c},0x7632; prmt.b32 fa2,x{b},x{e},0x5410; prmt.b32 fa3,x{b},x{e},0x7632;
+prmt.b32 fa0,x{p},x{q},0x5410; prmt.b32 fa1,x{p},x{q},0x7632; prmt.b32 fa2,x{r},x{s},0x5410; prmt.b32 fa3,x{r},x{s},0x7632;
 {up}
 add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t1;
 @q st.shared.v4.b32 [t0],{{fa0,fa1,fa2,fa3}};",
-                at = if self.words() == 2 { "and.b32 t0,t3,-64; bfe.u32 t1,t3,1,5; or.b32 t0,t0,t1; and.b32 t1,t3,1; shl.b32 t1,t1,5; or.b32 t0,t0,t1; shl.b32 t0,t0,4;" } else { "shl.b32 t0,t3,4;" },
+                at = if self.eights() == 2 { "and.b32 t0,t3,-64; bfe.u32 t1,t3,1,5; or.b32 t0,t0,t1; and.b32 t1,t3,1; shl.b32 t1,t1,5; or.b32 t0,t0,t1; shl.b32 t0,t0,4;" } else { "shl.b32 t0,t3,4;" },
                 from = THREADS * i,
-                up = if self.half() { "" } else { "mul.rn.bf16x2 fa0,fa0,up0; mul.rn.bf16x2 fa1,fa1,up1; mul.rn.bf16x2 fa2,fa2,up0; mul.rn.bf16x2 fa3,fa3,up1;" },
+                up = if self.half() { String::new() } else { (0..4).map(|i| format!("mul.rn.bf16x2 fa{i},fa{i},up{};", up[i % 2])).collect() },
             ),
         );
         for r in [a, b, c, e] {
@@ -74,7 +78,7 @@ add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t
             put(o, format_args!("add.f32 v0,v0,v1; add.f32 v2,v2,v0;"));
         }
         let mut lane = 1;
-        while lane < 4 * self.words() {
+        while lane < 4 * self.eights() {
             put(o, format_args!("shfl.sync.bfly.b32 v0,v2,{lane},31,-1; add.f32 v2,v2,v0;"));
             lane *= 2;
         }
@@ -83,8 +87,8 @@ add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t
             format_args!(
                 "and.b32 t0,t3,{}; setp.eq.and.u32 q,t0,0,q; shr.u32 t0,t3,{}; shl.b32 t0,t0,2; mov.u32 t1,totals; add.u32 t0,t0,t1;
 @q st.shared.f32 [t0],v2;",
-                4 * self.words() - 1,
-                (4 * self.words()).ilog2()
+                4 * self.eights() - 1,
+                (4 * self.eights()).ilog2()
             ),
         );
     }

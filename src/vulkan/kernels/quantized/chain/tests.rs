@@ -8,6 +8,8 @@ use crate::vulkan::kernels::quantized::trial::{
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use smallvec::smallvec;
 
+/// Codes of four bits.
+const FOUR: Kind = Kind { group: 64, bits: 4 };
 const ROWS: i64 = 64;
 const BYTES: u64 = 2 * ROWS as u64;
 
@@ -20,7 +22,7 @@ fn product<'a>(x: u64, matrices: &'a [Matrix], results: &'a [u64]) -> Joined<'a>
 
 /// A chain of one product of the row at 0x1000, stored at 0x2000.
 fn begun(matrices: &[Matrix]) -> Chained {
-    let mut chain = Chained::new(64, Dtype::BF16, 132, (0x10_0000, 7));
+    let mut chain = Chained::new(FOUR, Dtype::BF16, 132, (0x10_0000, 7));
     let j = product(0x1000, matrices, &[0x2000]);
     let stage = Stage { x: 0x1000, results: [0x2000, 0, 0], ..Stage::default() };
     chain.push(&j, stage, &[(0x1000, BYTES)], &[(0x2000, BYTES)]);
@@ -91,9 +93,11 @@ impl Chained {
 #[test]
 fn texts_are_whole() {
     let kinds = [Dtype::BF16, Dtype::F16];
-    for (group, dtype) in [VALUES, 32, 64, 128].into_iter().flat_map(|g| kinds.map(|d| (g, d))) {
+    let of = |bits| [32, 64, 128].map(|group| Kind { group, bits });
+    let all = of(4).into_iter().chain(of(8)).chain([Kind::VALUES]);
+    for (holds, dtype) in all.flat_map(|g| kinds.map(|d| (g, d))) {
         for ragged in [false, true] {
-            let chain = text::Chain { group, dtype, ragged, front: None, picks: None };
+            let chain = text::Chain { holds, dtype, ragged, front: None, picks: None };
             let key = Key { chain, afters: smallvec![on(dtype, added())] };
             let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
             let words: Vec<&str> = text.split_whitespace().collect();
@@ -114,7 +118,7 @@ fn plain<'a>(x: u64, k: usize, matrices: &'a [Matrix], results: &'a [u64]) -> Jo
 
 /// Adds a product to a chain, as its first or behind another.
 pub(super) fn follow(chain: &mut Chained, j: &Joined) {
-    let made = stage(j, chain.group, chain.workgroups).expect("a stage");
+    let made = stage(j, chain.holds, chain.workgroups).expect("a stage");
     let (reads, writes) = ([(j.x, 2 * j.k as u64)], [(j.results[0], 2 * j.matrices[0].rows as u64)]);
     if chain.stages.is_empty() {
         chain.push(j, made, &reads, &writes);
@@ -128,28 +132,40 @@ pub(super) fn follow(chain: &mut Chained, j: &Joined) {
 /// for each other, rows that end inside a span and batch, more spans than one, more workgroups than tiles.
 #[test]
 fn chains_compute_what_their_products_do() {
-    for (dtype, group, [hidden, q, kv, inner], workgroups, scale) in [
-        (Dtype::BF16, 64, [192, 128, 64, 256], 3, 1.0),
-        (Dtype::BF16, 64, [256, 2112, 64, 320], 8, 1.0),
-        (Dtype::BF16, 64, [2112, 64, 4, 128], 24, 1.0),
-        (Dtype::BF16, 128, [256, 2176, 12, 384], 7, 1.0),
-        (Dtype::BF16, 32, [352, 1056, 32, 96], 5, 1.0),
-        (Dtype::BF16, 0, [192, 520, 64, 256], 3, 1.0),
-        (Dtype::BF16, 0, [520, 2112, 12, 1032], 9, 1.0),
+    let eight = |group| Kind { group, bits: 8 };
+    let four = |group| Kind { group, bits: 4 };
+    for (dtype, holds, [hidden, q, kv, inner], workgroups, scale) in [
+        (Dtype::BF16, eight(64), [192, 128, 64, 256], 3, 1.0),
+        (Dtype::BF16, eight(64), [256, 2112, 64, 320], 8, 1.0),
+        (Dtype::BF16, eight(128), [256, 2176, 12, 384], 7, 1.0),
+        (Dtype::BF16, eight(32), [352, 1056, 32, 96], 5, 1.0),
+        (Dtype::BF16, eight(64), [192, 128, 64, 256], 3, 1e12),
+        (Dtype::F16, eight(64), [256, 2112, 64, 320], 8, 1.0),
+        (Dtype::F16, eight(32), [352, 1056, 32, 96], 5, 1.0),
+        (Dtype::F16, eight(64), [192, 128, 64, 256], 3, 1e-6),
+        (Dtype::BF16, four(64), [192, 128, 64, 256], 3, 1.0),
+        (Dtype::BF16, four(64), [256, 2112, 64, 320], 8, 1.0),
+        (Dtype::BF16, four(64), [2112, 64, 4, 128], 24, 1.0),
+        (Dtype::BF16, four(128), [256, 2176, 12, 384], 7, 1.0),
+        (Dtype::BF16, four(32), [352, 1056, 32, 96], 5, 1.0),
+        (Dtype::BF16, Kind::VALUES, [192, 520, 64, 256], 3, 1.0),
+        (Dtype::BF16, Kind::VALUES, [520, 2112, 12, 1032], 9, 1.0),
         // Beyond what x may be on matrix units.
-        (Dtype::BF16, 64, [192, 128, 64, 256], 3, 1e12),
-        (Dtype::F16, 64, [192, 128, 64, 256], 3, 1.0),
-        (Dtype::F16, 64, [256, 2112, 64, 320], 8, 1.0),
-        (Dtype::F16, 128, [256, 2176, 12, 384], 7, 1.0),
-        (Dtype::F16, 32, [352, 1056, 32, 96], 5, 1.0),
-        (Dtype::F16, 0, [192, 520, 64, 256], 3, 1.0),
-        (Dtype::F16, 0, [520, 2112, 12, 1032], 9, 1.0),
+        (Dtype::BF16, four(64), [192, 128, 64, 256], 3, 1e12),
+        (Dtype::F16, four(64), [192, 128, 64, 256], 3, 1.0),
+        (Dtype::F16, four(64), [256, 2112, 64, 320], 8, 1.0),
+        (Dtype::F16, four(128), [256, 2176, 12, 384], 7, 1.0),
+        (Dtype::F16, four(32), [352, 1056, 32, 96], 5, 1.0),
+        (Dtype::F16, Kind::VALUES, [192, 520, 64, 256], 3, 1.0),
+        (Dtype::F16, Kind::VALUES, [520, 2112, 12, 1032], 9, 1.0),
         // Results up to some 5,000, and results that are mostly multiples of the smallest number.
-        (Dtype::F16, 64, [192, 128, 64, 256], 3, 3000.0),
-        (Dtype::F16, 64, [192, 128, 64, 256], 3, 1e-6),
+        (Dtype::F16, four(64), [192, 128, 64, 256], 3, 3000.0),
+        (Dtype::F16, four(64), [192, 128, 64, 256], 3, 1e-6),
     ] {
         let (mut c, mut m) = (Chance(5), Memory::default());
-        let mut matrix = |m: &mut Memory, rows, k| Quantised::of(dtype, &mut c, m, [rows, k, group as usize]);
+        let mut matrix = |m: &mut Memory, rows, k| {
+            Quantised::with(dtype, holds.bits, &mut c, m, [rows, k, holds.group as usize])
+        };
         let (o, up) = (matrix(&mut m, hidden, q), matrix(&mut m, inner, hidden));
         let three = [q, kv, kv].map(|n| matrix(&mut m, n, inner));
         let [x, res, w] = [(q, scale, 0.0), (hidden, f64::min(scale, 1.0), 0.0), (hidden, 0.1, 1.0)]
@@ -168,8 +184,9 @@ fn chains_compute_what_their_products_do() {
         let places = biases.each_ref().map(|b| m.place(elements(dtype, b)));
         let biased = hidden % 3 == 0;
         let words = (m.place(vec![0; PRODUCTS + front::BYTES]), 3);
-        let mut chain = Chained::new(group as u32, dtype, workgroups, words);
-        let format = (group > 0).then(|| Format::new("test", Mode::Affine, group, 4).unwrap());
+        let mut chain = Chained::new(holds, dtype, workgroups, words);
+        let format = (!holds.values())
+            .then(|| Format::new("test", Mode::Affine, holds.group.into(), holds.bits.into()).unwrap());
         let one = |q: &Quantised| Matrix { rows: q.matrix.rows, parts: q.matrix.parts };
         let (m1, m2, m3) = ([one(&o)], [one(&up)], three.each_ref().map(one));
         let first = [after, pres];
@@ -213,7 +230,7 @@ fn chains_begin_with_attention() {
         let out = m.place(vec![0; 2 * 136]);
         let at = m.place(vec![0; PRODUCTS + front::BYTES]);
         let program = front::placed(case.p, &mut args, (at, 3));
-        let mut chain = Chained::new(64, dtype, workgroups, (at, 3));
+        let mut chain = Chained::new(FOUR, dtype, workgroups, (at, 3));
         let words = (args.words, args.tag);
         chain.front = Some(front::Front { program, args, made: (args.dst, 2 * k as u64), words });
         // Alone, and then with what follows, as words that no tag told before.
@@ -224,7 +241,7 @@ fn chains_begin_with_attention() {
         let matrices = [Matrix { rows: 136, parts: o.matrix.parts }];
         let results = [out];
         let j = Joined { dtype, ..plain(args.dst, k, &matrices, &results) };
-        let made = stage(&j, 64, workgroups).expect("a stage");
+        let made = stage(&j, FOUR, workgroups).expect("a stage");
         assert!(chain.fits(&j, &[(j.x, 2 * k as u64)], &[(out, 272)]));
         chain.add(&j, made, &[], &[]);
         chain.run(&mut m);

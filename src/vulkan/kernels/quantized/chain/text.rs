@@ -11,13 +11,13 @@ use crate::core::Dtype;
 use crate::vulkan::kernels::attention::several::{Args as FrontArgs, Program as Front};
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, kind, put};
 use crate::vulkan::kernels::progress;
-use crate::vulkan::tune::quantized::chain::{self, BATCHES, LONGEST, THREADS, TILE, VALUES, WARPS, slots};
+use crate::vulkan::tune::quantized::chain::{BATCHES, Kind, LONGEST, THREADS, TILE, WARPS};
 
-/// One kernel: rows of 16 bits; matrices of codes of four bits, or of elements (`values`).
+/// One kernel: rows of 16 bits; matrices of codes of four or eight bits, or of elements (`values`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Chain {
-    /// Codes that share a scale and a bias: 32, 64 or 128; [`VALUES`] of matrices of elements.
-    pub group: u32,
+    /// What matrices hold; codes share a scale and a bias by 32, 64 or 128.
+    pub holds: Kind,
     /// bfloat16 or float16.
     pub dtype: Dtype,
     /// Rows end inside a span.
@@ -28,25 +28,42 @@ pub struct Chain {
     pub picks: Option<Picked>,
 }
 
-/// Groups of a span.
-const GROUPS: u32 = 8 * BATCHES;
+/// Parts of a span.
+const PARTS: u32 = 8 * BATCHES;
 /// Codes that are elements as they stand: two of a word, as multiples of 2^-133 of bfloat16 and of 2^-24 of float16, and two of 2^-129. The
 /// range of x in float16 is too short to make up for two places, so that codes are shifted there.
 const LOW: u32 = 0x000f_000f;
 const HIGH: u32 = 0x00f0_00f0;
+/// Codes of eight bits: beyond 127 they are normal numbers of bfloat16, and still as large as they are.
+const OCTETS: u32 = 0x00ff_00ff;
 /// What x is multiplied by for those of bfloat16: 2^100 and 2^96.
 const UP: [u32; 2] = [0x7180_7180, 0x6f80_6f80];
 /// Bits of 2^33, which undoes both; of 2^24, of float16.
 const DOWN: [u32; 2] = [(127 + 33) << 23, (127 + 24) << 23];
 
 impl Chain {
-    /// Words of a group that a lane has: a row of the left side has a group of 64 codes, or of 32.
+    /// Words of codes that a lane has of a part.
     pub(super) fn words(self) -> u32 {
-        self.group.min(64) / 32
+        self.holds.part() * self.holds.bits / 128
+    }
+
+    /// Eights of codes that it has of a part.
+    pub(super) fn eights(self) -> u32 {
+        self.holds.part() / 32
+    }
+
+    /// Binary places of how many codes a byte has.
+    pub(super) fn of_byte(self) -> u32 {
+        (8 / self.holds.bits).ilog2()
+    }
+
+    /// Codes that share a scale and a bias.
+    pub(super) fn group(self) -> u32 {
+        self.holds.group
     }
 
     pub(super) fn values(self) -> bool {
-        self.group == VALUES
+        self.holds.values()
     }
 
     /// Whether elements are float16.
@@ -61,7 +78,7 @@ impl Chain {
 
     /// Bytes of a span of a row of a matrix.
     fn span_bytes(self) -> u32 {
-        if self.values() { 2 * self.span() } else { self.span() / 2 }
+        self.span() * self.holds.bits / 8
     }
 
     /// Bytes of a batch that a lane has.
@@ -71,16 +88,16 @@ impl Chain {
 
     /// Places in shared memory of sums of groups.
     fn totals(self) -> u32 {
-        if self.values() { 16 } else { LONGEST / (8 * self.words()) }
+        if self.values() { 16 } else { 4 * LONGEST / self.holds.part() }
     }
 
     /// Codes of a row of a unit, and bytes of their scales.
     pub(super) fn span(self) -> u32 {
-        chain::span(self.group)
+        self.holds.span()
     }
 
     fn factors(self) -> u32 {
-        if self.values() { 0 } else { 2 * self.span() / self.group }
+        if self.values() { 0 } else { 2 * self.span() / self.group() }
     }
 
     /// The text; `after[i]` makes `y0` of the products `y0` and `y1` and the elements `a0` and `a1` of arrays, all rounded.
@@ -97,7 +114,7 @@ impl Chain {
                 2 * LONGEST,
                 self.totals(),
                 4 * WARPS,
-                4 * TILE * slots(self.group),
+                4 * TILE * self.holds.slots(),
             ),
         );
         self.registers(&mut o);
@@ -167,7 +184,7 @@ ENDED:",
 .reg .f32 d<32>,zf,v0,v1,v2,v3,q0,q1,q2,q3,y0,y1,a0,a1,root,eps,sum;
 .reg .b64 sa,sm,ca,d,wide,o<16>,nc,ns,nz,nc1,nc2,nc3,ns1,nz1;",
                 codes = if self.values() { 32 } else { 16 * self.words() },
-                codes2 = if self.values() { 8 } else { 16 * self.words() },
+                codes2 = if self.values() { 8 } else { 16 * self.eights() },
             ),
         );
     }
@@ -185,7 +202,7 @@ shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g; shr.u32 la
                 stages = offset_of!(Args, stages),
                 first = offset_of!(Args, stage),
                 size = size_of::<Stage>(),
-                shared = if self.group == 128 { 1 } else { 0 },
+                shared = if self.values() { 0 } else { (self.group() / self.holds.part()).ilog2() },
             ),
         );
         if let Some(front) = self.front {
@@ -273,7 +290,7 @@ selp.b32 m,1,0,p; selp.b32 m,2,m,q; shl.b32 t1,m,3; cvt.u64.u32 wide,t1; add.u64
                 self.forward(o, "cspitch", self.factors(), &["ns", "nz"]);
             }
             put(o, format_args!("selp.b32 cquad,0,t1,p;"));
-            self.room(o, "");
+            self.room(o);
         } else {
             put(
                 o,
@@ -299,18 +316,23 @@ selp.b32 m,1,0,p; selp.b32 m,2,m,q; shl.b32 t1,m,3; cvt.u64.u32 wide,t1; add.u64
     }
 
     /// Where rows end inside a span, the bytes of them that are left where the lane's begin.
-    fn room(self, o: &mut String, pitch: &str) {
-        if self.ragged {
-            let pitch = if pitch.is_empty() { "sub.u32 room,cpitch,room;" } else { pitch };
-            put(
-                o,
-                format_args!(
-                    "mul.lo.u32 room,cquad,{}; {pitch} mul.lo.u32 t0,lane,{}; sub.s32 room,room,t0;",
-                    self.span_bytes(),
-                    self.lane_bytes()
-                ),
-            );
+    fn room(self, o: &mut String) {
+        if !self.ragged {
+            return;
         }
+        // The pitch of what is picked may be a part's.
+        let whole = match self.picks {
+            Some(_) => format!("shr.u32 t0,ck,{}; sub.u32 room,t0,room;", self.of_byte()),
+            None => "sub.u32 room,cpitch,room;".to_string(),
+        };
+        put(
+            o,
+            format_args!(
+                "mul.lo.u32 room,cquad,{}; {whole} mul.lo.u32 t0,lane,{}; sub.s32 room,room,t0;",
+                self.span_bytes(),
+                self.lane_bytes()
+            ),
+        );
     }
 
     /// Where the unit's other rows are.
@@ -351,15 +373,19 @@ mov.u32 cstage,t0; add.u64 ca,ca,{size}; ld.param.u32 ck,[ca+{k}];",
             o,
             format_args!(
                 "add.u32 t0,ck,{more}; shr.u32 cspans,t0,{span}; mul.lo.u32 t0,cspans,n; mul.lo.u32 cu,t0,warp; add.u32 cend,cu,t0; shr.u32 cu,cu,{wlog}; shr.u32 cend,cend,{wlog};
-{pitch} cpitch,ck,1; shr.u32 cspitch,ck,{half};
+{pitch} shr.u32 cspitch,ck,{half};
 {parts}setp.ge.u32 p,cu,cend;
 @p bra {label};
 {label}PLACE:",
                 more = self.span() - 1,
                 span = self.span().ilog2(),
                 wlog = WARPS.ilog2(),
-                pitch = if self.values() { "shl.b32" } else { "shr.u32" },
-                half = (self.group / 2).max(1).ilog2(),
+                pitch = match self.holds.bits {
+                    4 => "shr.u32 cpitch,ck,1;",
+                    8 => "mov.u32 cpitch,ck;",
+                    _ => "shl.b32 cpitch,ck,1;",
+                },
+                half = (self.group() / 2).max(1).ilog2(),
                 parts = self.part_pitches(),
             ),
         );
@@ -397,7 +423,7 @@ cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
         if self.picks.is_some() {
             self.picked_columns(o, label);
         }
-        self.room(o, if self.picks.is_some() { "shr.u32 t0,ck,1; sub.u32 room,t0,room;" } else { "" });
+        self.room(o);
         put(o, format_args!("{label}BACK:"));
     }
 
@@ -496,11 +522,11 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
         put(
             o,
             format_args!(
-                "mad.lo.u32 t1,quad,{GROUPS},total; mov.u32 t2,totals; mad.lo.u32 t0,t1,4,t2; ld.shared.f32 sum,[t0];"
+                "mad.lo.u32 t1,quad,{PARTS},total; mov.u32 t2,totals; mad.lo.u32 t0,t1,4,t2; ld.shared.f32 sum,[t0];"
             ),
         );
         if self.ragged {
-            put(o, format_args!("mul.lo.u32 t1,t1,{}; setp.lt.u32 valid,t1,k;", 32 * self.words()));
+            put(o, format_args!("mul.lo.u32 t1,t1,{}; setp.lt.u32 valid,t1,k;", self.holds.part()));
         }
         self.right(o, 0);
         for j in 0..BATCHES {
@@ -521,7 +547,7 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
     /// Batch j of x as the right side of products: column n has the group n of the batch, but for two bits of n that are another in each
     /// batch, so that each batch's diagonal is in lanes of its own.
     fn right(self, o: &mut String, j: u32) {
-        let w = self.words();
+        let w = self.eights();
         put(o, format_args!("xor.b32 t1,xl,{};", 128 * j));
         for word in 0..w {
             let b = 4 * (w * j + word);
@@ -540,13 +566,19 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
 
     /// Multiplies two rows' batch j by x.
     fn batch(self, o: &mut String, j: u32, pair: u32) {
-        let w = self.words();
+        let (w, eights) = (self.words(), self.eights());
         let d = |i: u32| 16 * pair + 4 * j + i;
-        for word in 0..w {
-            (0..2).for_each(|side| self.codes(o, (TILE * j + 2 * pair + side) * w + word, side));
+        for eight in 0..eights {
+            let register = |side: u32, word: u32| (TILE * j + 2 * pair + side) * w + word;
+            if self.holds.bits == 4 {
+                (0..2).for_each(|side| self.codes(o, register(side, eight), side));
+            }
             for half in 0..2 {
-                let [b, f] = [4 * (w * j + word) + 2 * half, 4 * half];
-                let from = |i: u32| if word + half == 0 { "zf".to_string() } else { format!("d{}", d(i)) };
+                if self.holds.bits == 8 {
+                    (0..2).for_each(|side| self.octets(o, register(side, 2 * eight + half), [side, half]));
+                }
+                let [b, f] = [4 * (eights * j + eight) + 2 * half, 4 * half];
+                let from = |i: u32| if eight + half == 0 { "zf".to_string() } else { format!("d{}", d(i)) };
                 put(
                     o,
                     format_args!(
@@ -568,6 +600,12 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
                 );
             }
         }
+    }
+
+    /// The codes of eight bits of register c as elements, of the rows of one side: multiples of the smallest number of either dtype.
+    fn octets(self, o: &mut String, c: u32, [side, half]: [u32; 2]) {
+        let [a, b] = [0, 2].map(|f| 4 * half + side + f);
+        put(o, format_args!("and.b32 f{a},c{c},{OCTETS}; shr.u32 t0,c{c},8; and.b32 f{b},t0,{OCTETS};"));
     }
 
     /// The codes of register c as elements, of the rows of one side.

@@ -14,12 +14,13 @@ impl Chain {
         }
         format!(
             "mov.u32 cfull,cspitch; ld.param.u32 tmp0,[ca+{}]; and.b32 t0,tmp0,{COLUMNS}; setp.ne.u32 q,t0,0; ld.param.u32 part,[ca+{}];
-@q shr.u32 cpitch,part,1;
+@q shr.u32 cpitch,part,{};
 @q shr.u32 cspitch,part,{};
 ",
             place!(flags),
             place!(part),
-            (self.group / 2).ilog2(),
+            self.of_byte(),
+            (self.group() / 2).ilog2(),
         )
     }
 
@@ -61,16 +62,17 @@ mov.u32 lim,ids; mad.lo.u32 t0,t0,4,lim; ld.shared.b32 t0,[t0]; mad.lo.u32 row0,
                 o,
                 format_args!(
                     "mul.lo.u32 t2,lane,{own}; mad.lo.u32 t2,cquad,{span},t2; add.u32 t2,t2,{batch}; div.u32 t1,t2,part;",
-                    own = 8 * w,
+                    own = 8 * self.eights(),
                     span = self.span(),
-                    batch = 256 * w * j,
+                    batch = 8 * self.holds.part() * j,
                 ),
             );
             self.matrix_of_part(o, ["t1", "t2"]);
             put(
                 o,
                 format_args!(
-                    "mad.wide.u32 na,t1,cpitch,cm; shr.u32 t2,t2,1; cvt.u64.u32 wide,t2; add.u64 na,na,wide;"
+                    "mad.wide.u32 na,t1,cpitch,cm; shr.u32 t2,t2,{}; cvt.u64.u32 wide,t2; add.u64 na,na,wide;",
+                    self.of_byte()
                 ),
             );
             put(
@@ -85,8 +87,8 @@ mov.u32 lim,ids; mad.lo.u32 t0,t0,4,lim; ld.shared.b32 t0,[t0]; mad.lo.u32 row0,
             o,
             format_args!(
                 "shr.u32 t2,lanescale,1; mad.lo.u32 t2,cquad,{},t2; shl.b32 t2,t2,{}; div.u32 t1,t2,part;",
-                self.span() / self.group,
-                self.group.ilog2()
+                self.span() / self.group(),
+                self.group().ilog2()
             ),
         );
         self.matrix_of_part(o, ["t1", "t2"]);
@@ -96,7 +98,7 @@ mov.u32 lim,ids; mad.lo.u32 t0,t0,4,lim; ld.shared.b32 t0,[t0]; mad.lo.u32 row0,
                 "shr.u32 t2,t2,{}; mul.wide.u32 na,t1,cspitch; cvt.u64.u32 wide,t2; add.u64 wide,wide,na;
 ld.param.u64 ns,[sm+{}]; add.u64 ns,ns,wide; ld.param.u64 nz,[sm+{}]; add.u64 nz,nz,wide;
 {label}WHOLE:",
-                (self.group / 2).ilog2(),
+                (self.group() / 2).ilog2(),
                 place!(scales),
                 place!(biases),
             ),
@@ -127,8 +129,8 @@ ld.param.u32 t1,[sa+{}]; shr.u32 t2,lanescale,1; mad.lo.u32 t2,quad,{},t2; shl.b
 mov.u32 t1,weights; mad.lo.u32 t2,t2,4,t1; ld.shared.f32 weight,[t2];
 WEIGHED:",
                 place!(part),
-                self.span() / self.group,
-                self.group.ilog2(),
+                self.span() / self.group(),
+                self.group().ilog2(),
                 self.count_picks() - 1,
             ),
         );

@@ -6,7 +6,7 @@ use super::super::{Chained, PickArgs, Range, STAGES, Stage, stage};
 use super::text::{COLUMNS, Picked, ROWS, SAME};
 use crate::vulkan::kernels::quantized::qmm_joined::{Combined, Joined, Matrix, Picks};
 use crate::vulkan::kernels::sort::choice::Chosen;
-use crate::vulkan::tune::quantized::chain::{self, VALUES};
+use crate::vulkan::tune::quantized::chain::{self, Kind};
 
 /// A product by picked matrices as one of a long matrix, of so many of them: their rows one behind the other, or their columns.
 pub(super) fn whole<'a>(j: &Joined<'a>, count: i64, matrices: &'a [Matrix]) -> Joined<'a> {
@@ -21,14 +21,14 @@ pub(super) fn long(j: &Joined, count: i64) -> SmallVec<[Matrix; 2]> {
 }
 
 /// The product `j`, which is `whole` as one of a long matrix, as a stage, if there is a kernel for it, and its flag.
-pub(super) fn picked_stage(j: &Joined, whole: &Joined, group: u32, workgroups: u32) -> Option<(Stage, u32)> {
-    let parts = i64::from(group.max(1));
+pub(super) fn picked_stage(j: &Joined, whole: &Joined, holds: Kind, workgroups: u32) -> Option<(Stage, u32)> {
+    let parts = i64::from(holds.group.max(1));
     let rows = j.matrices[0].rows;
     // A lane's codes and scales are of one matrix, and units of rows, too.
     if rows % parts != 0 || j.k % parts != 0 {
         return None;
     }
-    let made = stage(whole, group, workgroups)?;
+    let made = stage(whole, holds, workgroups)?;
     let kind = if j.combined.is_some() { COLUMNS } else { ROWS };
     // FITS: `stage` bounds both.
     Some((Stage { rows: rows as u32, part: j.k as u32, ..made }, kind))
@@ -37,7 +37,7 @@ pub(super) fn picked_stage(j: &Joined, whole: &Joined, group: u32, workgroups: u
 impl Chained {
     /// Whether its products are by such codes as these, and of such elements.
     pub(super) fn alike(&self, j: &Joined) -> bool {
-        self.dtype == j.dtype && j.format.is_some_and(|f| f.group == self.group)
+        self.dtype == j.dtype && j.format.is_some() && Kind::of(j.format) == self.holds
     }
 
     /// Whether the sum of products, as one product, is of what the last one made, by the matrices that were picked for it.
@@ -72,7 +72,7 @@ impl Chained {
         let made = [(places, 4 * u64::from(how.count)), (chosen, 2 * u64::from(how.count))];
         let last = self.stages.len().checked_sub(1);
         self.picks.is_none()
-            && self.group != VALUES
+            && !self.holds.values()
             && rows == 1
             && c.choice.dtype == self.dtype
             && self.stages.len() < STAGES

@@ -21,27 +21,27 @@ use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::quantized::qmm_joined::{Joined, Picks};
 use crate::vulkan::kernels::quantized::stream;
 use crate::vulkan::kernels::sort::choice::{self, Within};
-use crate::vulkan::tune::quantized::chain;
+use crate::vulkan::tune::quantized::chain::{self, Kind};
 
-/// The group of codes of such products, if a chain takes them.
-fn group(enc: &CommandEncoder, j: &Joined, picks: &Picks) -> Option<u32> {
+/// The codes of such products, if a chain takes them.
+fn codes(enc: &CommandEncoder, j: &Joined, picks: &Picks) -> Option<Kind> {
     let device = enc.device();
     let format = j.format?;
     let one = j.m == 1 && j.norm.is_none() && j.kept.is_none() && j.added.is_empty();
     let sizes = [j.k, j.matrices[0].rows, picks.count];
     let taken = chain::picks(device.profile(), format, j.dtype, sizes, j.combined.is_some());
-    (one && device.warpgroups() && taken && stream::knows(j.dtype, j.after)).then_some(format.group)
+    (one && device.warpgroups() && taken && stream::knows(j.dtype, j.after)).then(|| Kind::of(j.format))
 }
 
 /// Begins a chain with what is picked, or adds the sum of what it makes to it; whether it did.
 pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Range]) -> Result<bool> {
     let Some(picks) = j.picks else { return Ok(false) };
     let of_one = picks.share == if j.combined.is_some() { 1 } else { picks.count };
-    let Some(group) = group(enc, j, &picks).filter(|_| of_one) else { return Ok(false) };
+    let Some(holds) = codes(enc, j, &picks).filter(|_| of_one) else { return Ok(false) };
     let units = enc.device().profile().features.units;
     let matrices = long(j, picks.count);
     let whole = whole(j, picks.count, &matrices);
-    let Some(made) = picked_stage(j, &whole, group, units) else { return Ok(false) };
+    let Some(made) = picked_stage(j, &whole, holds, units) else { return Ok(false) };
     enc.describe(2.0 * (whole.rows() * whole.k) as f64, &[picks.count, j.m, j.rows(), j.k]);
     let mut args = PickArgs {
         places: picks.indices.0,
@@ -115,8 +115,8 @@ fn begin(
     let words = words(enc)?;
     let mut written: SmallVec<[Range; 16]> = writes.into();
     written.push((words.0, PRODUCTS as u64));
-    let group = whole.format.map_or(0, |f| f.group);
-    let mut chain = Chained::new(group, whole.dtype, enc.device().profile().features.units, words);
+    let holds = Kind::of(whole.format);
+    let mut chain = Chained::new(holds, whole.dtype, enc.device().profile().features.units, words);
     chain.late.extend([args.keys, args.places, args.chosen]);
     chain.picks = Some((picked, args));
     chain.push(whole, made, reads, &written);

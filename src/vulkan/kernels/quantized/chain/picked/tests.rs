@@ -57,10 +57,12 @@ pub(super) fn summed(
     sum
 }
 
-fn compare(dtype: Dtype, group: u32, sizes: &Sizes, scale: f64) {
+fn compare(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64) {
     let &Sizes { hidden, inner, count, matrices, n, workgroups } = sizes;
     let (mut c, mut m) = (Chance(5), Memory::default());
-    let mut matrix = |m: &mut Memory, rows, k| Quantised::of(dtype, &mut c, m, [rows, k, group as usize]);
+    let Kind { group, bits } = holds;
+    let mut matrix =
+        |m: &mut Memory, rows, k| Quantised::with(dtype, bits, &mut c, m, [rows, k, group as usize]);
     let gate_up = [0, 1].map(|_| matrix(&mut m, matrices * inner, hidden));
     let (down, last) = (matrix(&mut m, matrices * hidden, inner), matrix(&mut m, n, hidden));
     let [x, res, keys] = [(hidden, scale), (hidden, 1.0), (matrices, 2.0)]
@@ -78,10 +80,10 @@ fn compare(dtype: Dtype, group: u32, sizes: &Sizes, scale: f64) {
     };
     let choice = Choice { n: matrices as u32, dtype, how };
     let words = (m.place(vec![0; PRODUCTS + front::BYTES]), 3);
-    let mut chain = Chained::new(group, dtype, workgroups, words);
+    let mut chain = Chained::new(holds, dtype, workgroups, words);
     let args = PickArgs { keys: pkeys, places, chosen, matrices: matrices as u32, ..PickArgs::default() };
     chain.picks = Some((Picked::Chosen(choice), args));
-    let format = Some(Format::new("test", Mode::Affine, i64::from(group), 4).unwrap());
+    let format = Some(Format::new("test", Mode::Affine, i64::from(group), i64::from(bits)).unwrap());
     let picks =
         |share| Picks { indices: (places, false), count: count as i64, matrices: matrices as i64, share };
     let one = |q: &Quantised, rows: usize| Matrix { rows: rows as i64, parts: q.matrix.parts };
@@ -117,23 +119,23 @@ fn compare(dtype: Dtype, group: u32, sizes: &Sizes, scale: f64) {
     let want = summed(&res, &ids, &weights, &down, &read_as(dtype, &m, unit));
     same_as(dtype, "a sum and a residual", &read_as(dtype, &m, sum), &rounded_as(dtype, want));
     // The same of what stands in memory, by kernels of their own: bits do not depend on where a chain is cut.
-    let bits = [unit, sum].map(|at| m.bytes(at).to_vec());
+    let first_bits = [unit, sum].map(|at| m.bytes(at).to_vec());
     let stored = (Picked::Stored { count: count as u32, wide: false }, PickArgs { keys: 0, ..args });
     for (j, words) in [(&first, m.place(vec![0; PRODUCTS])), (&second, m.place(vec![0; PRODUCTS]))] {
-        let mut chain = Chained::new(group, dtype, workgroups, (words, 3));
+        let mut chain = Chained::new(holds, dtype, workgroups, (words, 3));
         chain.picks = Some(stored);
         chain.begin_picked(j);
         chain.run(&mut m);
     }
-    assert!([unit, sum].map(|at| m.bytes(at).to_vec()) == bits);
+    assert!([unit, sum].map(|at| m.bytes(at).to_vec()) == first_bits);
     // Weights of float32 are taken as they are.
     let wide = weights.iter().flat_map(|&w| (w as f32).to_le_bytes()).collect();
     let args = PickArgs { keys: 0, chosen: m.place(wide), ..args };
-    let mut chain = Chained::new(group, dtype, workgroups, (m.place(vec![0; PRODUCTS]), 3));
+    let mut chain = Chained::new(holds, dtype, workgroups, (m.place(vec![0; PRODUCTS]), 3));
     chain.picks = Some((Picked::Stored { count: count as u32, wide: true }, args));
     chain.begin_picked(&second);
     chain.run(&mut m);
-    assert!(m.bytes(sum) == bits[1]);
+    assert!(m.bytes(sum) == first_bits[1]);
     same_as(dtype, "a product of it", &read_as(dtype, &m, out), &last.times(&read_as(dtype, &m, sum)));
 }
 
@@ -147,19 +149,30 @@ fn chains_of_picks_compute_what_their_products_do() {
         (384, 2112, 2, 4, 8, 9),
         (128, 64, 1, 3, 4, 40),
     ] {
-        for (dtype, group) in [(Dtype::BF16, 64), (Dtype::F16, 64), (Dtype::BF16, 32), (Dtype::BF16, 128)] {
+        for (dtype, group, bits) in [
+            (Dtype::BF16, 64, 4),
+            (Dtype::F16, 64, 4),
+            (Dtype::BF16, 32, 4),
+            (Dtype::BF16, 128, 4),
+            (Dtype::BF16, 64, 8),
+            (Dtype::F16, 32, 8),
+            (Dtype::BF16, 128, 8),
+        ] {
             if inner % group as usize == 0 && hidden % group as usize == 0 {
-                compare(dtype, group, &Sizes { hidden, inner, count, matrices, n, workgroups }, 1.0);
+                compare(
+                    dtype,
+                    Kind { group, bits },
+                    &Sizes { hidden, inner, count, matrices, n, workgroups },
+                    1.0,
+                );
             }
         }
     }
     // Beyond what x may be on matrix units.
-    compare(
-        Dtype::BF16,
-        64,
-        &Sizes { hidden: 256, inner: 128, count: 4, matrices: 9, n: 64, workgroups: 3 },
-        1e12,
-    );
+    for bits in [4, 8] {
+        let sizes = Sizes { hidden: 256, inner: 128, count: 4, matrices: 9, n: 64, workgroups: 3 };
+        compare(Dtype::BF16, Kind { group: 64, bits }, &sizes, 1e12);
+    }
 }
 
 impl Chained {
@@ -168,7 +181,7 @@ impl Chained {
         let count = j.picks.expect("picks").count;
         let matrices = long(j, count);
         let whole = whole(j, count, &matrices);
-        let (made, kind) = picked_stage(j, &whole, self.group, self.workgroups).expect("a stage");
+        let (made, kind) = picked_stage(j, &whole, self.holds, self.workgroups).expect("a stage");
         let written = (j.results[0], 2 * whole.matrices[0].rows as u64);
         self.push(&whole, made, &[(j.x, 2 * whole.k as u64)], &[written]);
         self.mark(kind);
@@ -179,7 +192,7 @@ impl Chained {
         let picks = j.picks.expect("picks");
         let matrices = long(j, picks.count);
         let whole = whole(j, picks.count, &matrices);
-        let made = picked_stage(j, &whole, self.group, self.workgroups).expect("a stage");
+        let made = picked_stage(j, &whole, self.holds, self.workgroups).expect("a stage");
         let writes = [(j.results[0], 2 * whole.matrices[0].rows as u64)];
         let reads = [(j.x, 2 * j.k as u64), (picks.indices.0, 4 * picks.count as u64)];
         assert!(self.picks(&whole, &picks, &reads, &writes));
@@ -193,7 +206,7 @@ impl Chained {
             ([(j.x, 2 * (picks.count * j.k) as u64)], [(j.results[0], 2 * j.rows() as u64)]);
         let matrices = long(j, picks.count);
         let whole = whole(j, picks.count, &matrices);
-        let made = picked_stage(j, &whole, self.group, self.workgroups).expect("a stage");
+        let made = picked_stage(j, &whole, self.holds, self.workgroups).expect("a stage");
         let fits = self.sums(&whole, &picks, c, &reads, &writes);
         self.add_sum(&whole, c, made, &reads, &writes);
         fits
