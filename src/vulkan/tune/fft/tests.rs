@@ -14,7 +14,7 @@ const ALL: [Access; 6] = [
 
 /// Elements of shared memory, and whether all of it is in the room.
 fn fits(room: Room, plan: &LinePlan, l: &Layout, access: Access) -> bool {
-    let row = |i: usize| i + if l.padding > 0 { i / l.padding } else { 0 };
+    let row = |i: usize| i + i.checked_div(l.padding).unwrap_or(0);
     let dense = !access.side_by_side();
     let count = if dense { l.lines * l.pitch } else { (row(plan.n - 1) + 1) * l.pitch };
     let reaches = row(plan.n - 1) < l.pitch || !dense;
