@@ -72,7 +72,7 @@ impl Program {
                 ".shared .align 16 .b8 squares[{}];
 .reg .pred q,l<{pieces}>;
 .reg .b32 tid,lane,warp,n,t0,t1,x<{all}>,w<{all}>,y<{all}>;
-.reg .f32 v0,v1,v2,v3,sum,odd,root,eps;
+.reg .f32 v0,v1,v2,v3,sum,root,eps;
 .reg .b64 d,wide;
 .reg .b16 h0,h1;
 mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[args+{}]; ld.param.u64 d,[args+{}]; mad.wide.u32 d,tid,16,d;",
@@ -100,7 +100,7 @@ mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[arg
         put(
             o,
             format_args!(
-                "mov.u32 t0,%ctaid.x; ld.param.u32 t1,[args+{}]; mul.wide.u32 wide,t0,t1; ld.param.u64 d,[args+{}]; add.u64 d,d,wide; mad.wide.u32 d,tid,16,d; mov.f32 sum,0f00000000; mov.f32 odd,sum;",
+                "mov.u32 t0,%ctaid.x; ld.param.u32 t1,[args+{}]; mul.wide.u32 wide,t0,t1; ld.param.u64 d,[args+{}]; add.u64 d,d,wide; mad.wide.u32 d,tid,16,d; mov.f32 sum,0f00000000;",
                 offset_of!(Args, step),
                 offset_of!(Args, src),
             ),
@@ -127,9 +127,9 @@ mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[arg
         }
         for e in 0..4 * self.pieces {
             pair(o, self.dtype, ["v0", "v1"], &format!("x{e}"), "t0");
-            put(o, format_args!("fma.rn.f32 sum,v0,v0,sum; fma.rn.f32 odd,v1,v1,odd;"));
+            // One behind the other, as shaders add them.
+            put(o, format_args!("fma.rn.f32 sum,v0,v0,sum; fma.rn.f32 sum,v1,v1,sum;"));
         }
-        put(o, format_args!("add.f32 sum,sum,odd;"));
     }
 
     /// What the row is multiplied by.

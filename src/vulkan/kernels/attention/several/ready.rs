@@ -126,16 +126,16 @@ ANGLED:",
 
     /// Rows over the square root of their mean square, times weights; the newest value stays as it is.
     fn normalise(self, o: &mut String) {
-        put(o, format_args!("mov.f32 sum,zf; mov.f32 f,zf;"));
+        // In the order in which shaders/norm/norm.comp adds them up.
+        put(o, format_args!("mov.f32 sum,zf;"));
         for i in 0..4 {
             pair(o, self.dtype, ["z", "z2"], &format!("c{i}"), "t0");
-            put(o, format_args!("fma.rn.f32 sum,z,z,sum; fma.rn.f32 f,z2,z2,f;"));
+            put(o, format_args!("fma.rn.f32 sum,z,z,sum; fma.rn.f32 sum,z2,z2,sum;"));
         }
-        put(o, format_args!("add.f32 sum,sum,f;"));
-        let mut by = 1;
-        while by < self.chunks() {
+        let mut by = self.chunks() / 2;
+        while by > 0 {
             put(o, format_args!("shfl.sync.bfly.b32 z,sum,{by},31,-1; add.f32 sum,sum,z;"));
-            by *= 2;
+            by /= 2;
         }
         put(
             o,
