@@ -130,6 +130,13 @@ struct Pass {
     hooks: Hooks,
 }
 
+impl Pass {
+    /// The only one of its lines.
+    fn alone(n: usize, lines: u64, input: Side, output: Side, hooks: Hooks) -> Pass {
+        Pass { n, lines, cols: 1, input, output, tile: 1, tiled: false, hooks }
+    }
+}
+
 fn room(enc: &CommandEncoder) -> Room {
     let f = enc.device().features();
     Room { memory: f.shared_memory as usize, lanes: f.max_workgroup_invocations as usize }
@@ -341,7 +348,7 @@ fn pairs(t: &Fft, lines: u64, input: Side, output: Side, base: Hooks) -> Pass {
         let n_in = if load == io::COMPLEX { n_in / 2 } else { n_in };
         let extra = Some(Table::Roots(t.n));
         let hooks = Hooks { load, store: io::STORE_HALF, extra, n_in, n_out: half, ..base };
-        return Pass { n: half, lines, cols: 1, input, output, tile: 1, tiled: false, hooks };
+        return Pass::alone(half, lines, input, output, hooks);
     }
     let (store, output) = match as_pairs(&output) {
         Some(s) => (io::COMPLEX, s),
@@ -355,7 +362,7 @@ fn pairs(t: &Fft, lines: u64, input: Side, output: Side, base: Hooks) -> Pass {
         n_out: half,
         ..base
     };
-    Pass { n: half, lines, cols: 1, input, output, tile: 1, tiled: false, hooks }
+    Pass::alone(half, lines, input, output, hooks)
 }
 
 /// Transforms the lines of `src` along `t.axis` into `dst`, a fresh row-major array; dtypes as in the host's twin.
@@ -412,14 +419,14 @@ pub fn fft(enc: &mut CommandEncoder, t: &Fft, src: &DeviceView, dst: &DeviceView
     let smooth = plan::is_smooth(t.n);
     if smooth && t.n <= split {
         let hooks = Hooks { store, flags: [first.flags.clone(), last.flags.clone()].concat(), ..first };
-        return run(enc, &Pass { n: t.n, lines, cols: 1, input, output, tile: 1, tiled: false, hooks });
+        return run(enc, &Pass::alone(t.n, lines, input, output, hooks));
     }
     let m = if smooth { t.n } else { constants::bluestein_length(t.n) };
     if !smooth && m <= split && !strided && !FFT_CONVOLVED.disabled() {
         let parts = [first.flags, last.flags, vec!["CHIRP_IN", "SWAP_OUT", "CHIRP_OUT", CONVOLVED]];
         let (extra, chirp) = (Some(Table::Filter(t.n)), Some(t.n));
         let hooks = Hooks { store, flags: parts.concat(), extra, chirp, ..first };
-        return run(enc, &Pass { n: m, lines, cols: 1, input, output, tile: 1, tiled: false, hooks });
+        return run(enc, &Pass::alone(m, lines, input, output, hooks));
     }
     let radices = if m <= limit && !strided { vec![m] } else { plan::split(m, longest.column) };
     several(enc, t.n, &radices, lines, (&input, &output), (&first, &last))

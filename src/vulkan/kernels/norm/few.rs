@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
-use crate::vulkan::kernels::matmul::warpgroup::text::{Told, four, head, kind, pair, put};
+use crate::vulkan::kernels::matmul::warpgroup::text::{Told, four, head, inverse_root, kind, pair, put};
 use crate::vulkan::kernels::progress;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::norm::{FEW_THREADS as THREADS, few};
@@ -149,10 +149,11 @@ mov.u32 tid,%tid.x; and.b32 lane,tid,31; shr.u32 warp,tid,5; ld.param.u32 n,[arg
         put(
             o,
             format_args!(
-                "ld.param.f32 eps,[args+{}]; cvt.rn.f32.u32 v0,n; div.rn.f32 root,root,v0; add.f32 root,root,eps; sqrt.approx.f32 root,root; rcp.rn.f32 root,root;",
+                "ld.param.f32 eps,[args+{}]; cvt.rn.f32.u32 v0,n; div.rn.f32 root,root,v0; add.f32 root,root,eps;",
                 offset_of!(Args, eps),
             ),
         );
+        inverse_root(o, "root", "root");
     }
 
     fn results(self, o: &mut String) {

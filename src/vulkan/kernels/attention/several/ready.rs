@@ -3,7 +3,7 @@
 
 use super::args::place;
 use super::text::Program;
-use crate::vulkan::kernels::matmul::warpgroup::text::{four, pair, put};
+use crate::vulkan::kernels::matmul::warpgroup::text::{four, inverse_root, pair, put};
 use crate::vulkan::tune::attention::several::THREADS;
 
 /// Bits of 2 / pi, and of pi / 2 as two numbers.
@@ -140,12 +140,13 @@ ANGLED:",
         put(
             o,
             format_args!(
-                "mul.f32 root,sum,0f{:08X}; ld.param.f32 z,[args+{}]; add.f32 root,root,z; sqrt.approx.f32 root,root; rcp.rn.f32 root,root;",
+                "mul.f32 root,sum,0f{:08X}; ld.param.f32 z,[args+{}]; add.f32 root,root,z;",
                 // FITS: a power of two.
                 (1.0 / self.features as f32).to_bits(),
                 self.arg(place!(eps))
             ),
         );
+        inverse_root(o, "root", "root");
         for i in 0..4 {
             pair(o, self.dtype, ["z", "z2"], &format!("c{i}"), "t0");
             pair(o, self.dtype, ["f0", "f1"], &format!("w{i}"), "t0");

@@ -1,7 +1,7 @@
-//! Products of one row by matrices of codes of four or eight bits, or of 16-bit elements, that follow each other, with what comes before and behind each, as one kernel in
-//! PTX: host side of `text`. What one product makes the next one takes as words, two elements and a tag each, for which it waits by
-//! itself, so that there is no barrier between. Called by `qmm_joined`, which holds a product back until it is known what follows
-//! (MLX_VK_DISABLE=qmm_chain,gemv_chain: a kernel each).
+//! Products of one row by matrices of codes of four or eight bits, or of 16-bit elements, that follow each other, with what comes before and
+//! behind each, as one kernel in PTX: host side of `text`. What one product makes the next one takes as words, two elements and a tag each, for
+//! which it waits by itself, so that there is no barrier between. Called by `qmm_joined`, which holds a product back until it is known what
+//! follows (MLX_VK_DISABLE=qmm_chain,gemv_chain: a kernel each).
 
 mod finish;
 pub mod front;

@@ -4,7 +4,7 @@ use super::Stage;
 use super::picked::text::SAME;
 use super::place;
 use super::text::Chain;
-use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
+use crate::vulkan::kernels::matmul::warpgroup::text::{inverse_root, pair, put};
 use crate::vulkan::tune::quantized::chain::{NORMED, PIECES, THREADS, WARPS};
 
 /// Pieces of a row that is normalised.
@@ -175,9 +175,15 @@ mov.f32 root,0f00000000;"
         put(
             o,
             format_args!(
-                "ld.param.f32 eps,[sa+{}]; cvt.rn.f32.u32 v0,k; div.rn.f32 root,root,v0; add.f32 root,root,eps; sqrt.approx.f32 root,root; rcp.rn.f32 root,root;
-and.b32 t0,flags,2; setp.ne.and.u32 keeps,t0,0,first; ld.param.u64 d,[sa+{}];",
-                place!(eps),
+                "ld.param.f32 eps,[sa+{}]; cvt.rn.f32.u32 v0,k; div.rn.f32 root,root,v0; add.f32 root,root,eps;",
+                place!(eps)
+            ),
+        );
+        inverse_root(o, "root", "root");
+        put(
+            o,
+            format_args!(
+                "and.b32 t0,flags,2; setp.ne.and.u32 keeps,t0,0,first; ld.param.u64 d,[sa+{}];",
                 place!(kept)
             ),
         );

@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use super::program::Program;
-use crate::vulkan::kernels::matmul::warpgroup::text::put;
+use crate::vulkan::kernels::matmul::warpgroup::text::{inverse_root, put};
 use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::tune::quantized::few_rows::Form;
 
@@ -115,11 +115,7 @@ impl Program {
     /// What a row is multiplied by whose squares have this sum.
     pub(super) fn root(&self, o: &mut String, to: &str, sum: &str, eps: u32) {
         let k = (self.k as f32).to_bits();
-        put(
-            o,
-            format_args!(
-                "div.rn.f32 {to},{sum},0f{k:08X}; add.rn.f32 {to},{to},0f{eps:08X}; sqrt.approx.f32 {to},{to}; rcp.rn.f32 {to},{to};"
-            ),
-        );
+        put(o, format_args!("div.rn.f32 {to},{sum},0f{k:08X}; add.rn.f32 {to},{to},0f{eps:08X};"));
+        inverse_root(o, to, to);
     }
 }

@@ -365,11 +365,12 @@ ld.shared.f32 v2,[t0];"
         put(
             o,
             format_args!(
-                "ld.param.f32 v1,[args+{}]; mov.f32 v0,0f{:08X}; div.rn.f32 v2,v2,v0; add.f32 v2,v2,v1; sqrt.approx.f32 v2,v2; rcp.rn.f32 root,v2;",
+                "ld.param.f32 v1,[args+{}]; mov.f32 v0,0f{:08X}; div.rn.f32 v2,v2,v0; add.f32 v2,v2,v1;",
                 place!(eps),
                 (self.k as f32).to_bits()
             ),
         );
+        text::inverse_root(o, "root", "v2");
         for i in 0..16 {
             self.pair(o, ["v0", "v1"], &format!("x{i}"));
             self.pair(o, ["v2", "v3"], &format!("w{i}"));
