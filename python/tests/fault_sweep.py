@@ -276,7 +276,7 @@ WORKLOADS = {
     ]
 }
 # Kinds that only new kernels reach.
-NEW = ["compile", "module", "pipeline", "cache_read", "cache_write", "pipeline_cache"]
+NEW = ["compile", "module", "pipeline", "refusal", "cache_read", "cache_write", "pipeline_cache"]
 LOST = ["lost_submission", "lost_wait"]
 
 

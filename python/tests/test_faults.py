@@ -88,7 +88,25 @@ def test_a_few_calls_fail_in_this_process():
 
 def test_kernels_that_cannot_be_made_are_made_the_next_time(tmp_path):
     rows = sweep({"MLX_VK_CACHE_DIR": str(tmp_path)}, "fresh_kernels", 4)
-    assert check(rows) >= {"compile", "module", "pipeline", "cache_read", "cache_write"}
+    met = {"compile", "module", "pipeline", "refusal", "cache_read", "cache_write"}
+    assert check(rows) >= met
+
+
+@pytest.mark.parametrize("text", ["mx.sort(x)[1]", "mx.fast.rms_norm(x * 3, None, 1e-5)[2]"])
+def test_what_a_compiler_does_not_manage_is_given_to_it_in_another_form(text, tmp_path):
+    code = f"""
+        import mlx.core as mx
+        mx.set_default_device(mx.gpu)
+        x = mx.array([3.0, 1.0, 2.0])
+        print({text}.item())
+    """
+    env = {"MLX_VK_CACHE_DIR": str(tmp_path)}
+    once, plain = (
+        h.python(code, env={**env, **more}).stdout for more in ({"MLX_VK_FAULT": "refusal@1"}, {})
+    )
+    assert once == plain
+    never = h.python(code, env={**env, "MLX_VK_FAULT": "refusal@1+"}, check=False)
+    assert "[vulkan] vkCreateComputePipelines for kernel" in never.stderr
 
 
 def test_fresh_kernels_may_round_in_their_own_way():

@@ -143,7 +143,8 @@ def test_the_benchmark_of_decoding_measures_every_layout(tmp_path):
     assert {row["product"] for row in result["experts"]} == {"gate, up", "down"}
     layer, experts = result["steps"]
     assert layer["joined"]["commands"] == 5 < layer["apart"]["commands"]
-    assert experts["joined"]["commands"] == 4 < experts["apart"]["commands"]
+    # Those in PTX choose and read their experts in one each.
+    assert 2 <= experts["joined"]["commands"] <= 4 < experts["apart"]["commands"]
 
 
 def test_lines_that_say_nothing_are_passed_over():

@@ -145,8 +145,9 @@ Newest make_ready(uint lane, uint t, uint g, uint b, uint kv, uint row0) {
         }
         if (e + WG < pairs) w = load_weights(e + WG);
 #endif
-        turned[at_.x / 4u][at_.x % 4u] = stored(y.x * by.x - y.y * by.y);
-        turned[at_.y / 4u][at_.y % 4u] = stored(y.x * by.y + y.y * by.x);
+        y = turn_pair(y, by);
+        turned[at_.x / 4u][at_.x % 4u] = stored(y.x);
+        turned[at_.y / 4u][at_.y % 4u] = stored(y.y);
     }
     barrier();
     get(ROWS, t, x);

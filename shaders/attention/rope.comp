@@ -79,27 +79,23 @@ void main() {
     int first = start;
     if (starts != 0ul) first = Int(starts + uint64_t(int64_t(b) * ostep * 4l)).v;
     precise float position = float(first + int(t)) * scale;
-    float c[PAIRS], s[PAIRS];
-    [[unroll]] for (uint k = 0u; k < PAIRS; ++k) {
-        vec2 cs = turn(u * PAIRS + k, position);
-        c[k] = cs.x;
-        s[k] = cs.y;
-    }
+    vec2 by[PAIRS];
+    [[unroll]] for (uint k = 0u; k < PAIRS; ++k) by[k] = turn(u * PAIRS + k, position);
     [[unroll]] for (uint h = 0u; h < HEADS; ++h) {
         if (h < live) {
             float x[V], y[V];
 #if defined(TRADITIONAL) && defined(VEC)
             [[unroll]] for (uint k = 0u; k < PAIRS; ++k) {
-                float e = elem(c0[h], 2u * k), f = elem(c0[h], 2u * k + 1u);
-                x[2u * k] = e * c[k] - f * s[k];
-                x[2u * k + 1u] = e * s[k] + f * c[k];
+                vec2 z = turn_pair(vec2(elem(c0[h], 2u * k), elem(c0[h], 2u * k + 1u)), by[k]);
+                x[2u * k] = z.x;
+                x[2u * k + 1u] = z.y;
             }
             write(q + h * qstep, i0, x);
 #else
             [[unroll]] for (uint k = 0u; k < V; ++k) {
-                float e = elem(c0[h], k), f = elem(c1[h], k);
-                x[k] = e * c[k] - f * s[k];
-                y[k] = e * s[k] + f * c[k];
+                vec2 z = turn_pair(vec2(elem(c0[h], k), elem(c1[h], k)), by[k]);
+                x[k] = z.x;
+                y[k] = z.y;
             }
             write(q + h * qstep, i0, x);
             write(q + h * qstep, i1, y);

@@ -17,3 +17,10 @@ vec2 turn_by(float unit, float position) {
 }
 
 vec2 turn(uint i, float position) { return turn_by(angle_of(i), position); }
+
+// A pair, turned: of two products the one of the cosine is rounded by itself, so that all kernels give the same bits.
+vec2 turn_pair(vec2 pair, vec2 by) {
+    precise vec2 own = pair * by.x;
+    precise vec2 result = vec2(fma(-pair.y, by.y, own.x), fma(pair.x, by.y, own.y));
+    return result;
+}

@@ -120,9 +120,9 @@ void main() {
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
         uint i = lane + j * WG;
         if (i < pairs) {
-            vec2 c = turn(i, position);
-            b_store(q + uint64_t(FIRST(i)) * B_SIZE, x[j] * c.x - y[j] * c.y);
-            b_store(q + uint64_t(SECOND(i)) * B_SIZE, x[j] * c.y + y[j] * c.x);
+            vec2 z = turn_pair(vec2(x[j], y[j]), turn(i, position));
+            b_store(q + uint64_t(FIRST(i)) * B_SIZE, z.x);
+            b_store(q + uint64_t(SECOND(i)) * B_SIZE, z.y);
         }
     }
 }

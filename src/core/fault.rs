@@ -63,6 +63,8 @@ sites! {
     Module = "module",
     /// A pipeline.
     Pipeline = "pipeline",
+    /// A pipeline that the driver's compiler does not manage.
+    Refusal = "refusal",
     /// The driver's cache of pipelines, made or asked for its content.
     PipelineCache = "pipeline_cache",
     /// A file of the cache that is read.

@@ -19,7 +19,9 @@ fn code(site: Site) -> vk::Result {
         | Site::Pipeline
         | Site::PipelineCache
         | Site::Query => vk::Result::ERROR_OUT_OF_HOST_MEMORY,
-        Site::HostMemory | Site::Compile | Site::CacheRead | Site::CacheWrite => vk::Result::ERROR_UNKNOWN,
+        Site::Refusal | Site::HostMemory | Site::Compile | Site::CacheRead | Site::CacheWrite => {
+            vk::Result::ERROR_UNKNOWN
+        }
     }
 }
 

@@ -94,7 +94,7 @@ fn reached(text: &str) -> Vec<(&str, &'static str)> {
 }
 
 /// Hash of everything that decides the SPIR-V.
-fn key(text: &str, module: &Module) -> Key {
+fn key(text: &str, module: &Module, level: OptimizationLevel) -> Key {
     let mut h = blake3::Hasher::new();
     let mut field = |bytes: &[u8]| {
         h.update(&(bytes.len() as u64).to_le_bytes());
@@ -105,7 +105,7 @@ fn key(text: &str, module: &Module) -> Key {
     let (version, revision) = shaderc::get_spirv_version();
     field(&version.to_le_bytes());
     field(&revision.to_le_bytes());
-    field(&[u8::from(module.spirv16), level(module) as u8]);
+    field(&[u8::from(module.spirv16), level as u8]);
     for (name, value) in &module.defines {
         field(name.as_bytes());
         field(value.as_bytes());
@@ -120,17 +120,32 @@ fn key(text: &str, module: &Module) -> Key {
 
 /// SPIR-V of a kernel, from the disk cache or the compiler. Errors carry the kernel's name and the log.
 pub(crate) fn spirv(kernel: &str, module: &Module) -> Result<Vec<u32>> {
+    spirv_at(kernel, module, level(module))
+}
+
+/// SPIR-V of a kernel that computes the same by other instructions, for drivers whose compilers do not manage the usual one; none
+/// where it is not our compiler's.
+pub(crate) fn other_spirv(kernel: &str, module: &Module) -> Option<Result<Vec<u32>>> {
+    let other = match level(module) {
+        OptimizationLevel::Zero => OptimizationLevel::Performance,
+        _ => OptimizationLevel::Zero,
+    };
+    let ours = matches!(module.source, Source::File(_) | Source::Text(_));
+    ours.then(|| spirv_at(kernel, module, other))
+}
+
+fn spirv_at(kernel: &str, module: &Module, level: OptimizationLevel) -> Result<Vec<u32>> {
     if let Source::Words(words) = &module.source {
         return Ok(words.to_vec());
     }
     let text = source(kernel, module)?;
-    let key = key(text, module);
+    let key = key(text, module, level);
     if let Some(words) = cache::load(&key) {
         STATS.spirv_hits.add(1);
         return Ok(words);
     }
     STATS.spirv_misses.add(1);
-    let words = compile(kernel, text, module)?;
+    let words = compile(kernel, text, module, level)?;
     cache::store(&key, &words);
     Ok(words)
 }
@@ -138,7 +153,7 @@ pub(crate) fn spirv(kernel: &str, module: &Module) -> Result<Vec<u32>> {
 /// Compiles without the cache, and fails for what would not be taken from it; for tests.
 #[cfg(test)]
 pub(crate) fn check(kernel: &str, module: &Module) -> Result<Vec<u32>> {
-    let words = compile(kernel, source(kernel, module)?, module)?;
+    let words = compile(kernel, source(kernel, module)?, module, level(module))?;
     match cache::valid(&words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<u8>>()) {
         Ok(_) => Ok(words),
         Err(e) => bail!(Runtime, "[vulkan] Kernel {kernel} is not valid SPIR-V: {e}"),
@@ -149,7 +164,10 @@ pub(crate) fn check(kernel: &str, module: &Module) -> Result<Vec<u32>> {
 /// machine's GPUs takes as long.
 pub(in crate::vulkan) fn prepare() {
     if compile_pool::threads() > 0 && !cache::has_spirv() {
-        compile_pool::soon(|| drop(compile("nothing", "#version 460\nvoid main() {}\n", &Module::default())));
+        let text = "#version 460\nvoid main() {}\n";
+        compile_pool::soon(|| {
+            drop(compile("nothing", text, &Module::default(), OptimizationLevel::Performance));
+        });
     }
 }
 
@@ -189,7 +207,7 @@ fn level(module: &Module) -> OptimizationLevel {
     }
 }
 
-fn compile(kernel: &str, text: &str, module: &Module) -> Result<Vec<u32>> {
+fn compile(kernel: &str, text: &str, module: &Module, level: OptimizationLevel) -> Result<Vec<u32>> {
     let _span = trace::span("compile", || format!("{kernel}: GLSL to SPIR-V"));
     if hit(Site::Compile) {
         let detail = format!(" while kernel {kernel} was compiled.");
@@ -220,7 +238,7 @@ fn compile(kernel: &str, text: &str, module: &Module) -> Result<Vec<u32>> {
         Some(text) => Ok(shaderc::ResolvedInclude { resolved_name: name.into(), content: text.clone() }),
         None => Err(format!("no packed shader named {name}")),
     });
-    options.set_optimization_level(level(module));
+    options.set_optimization_level(level);
     if text.contains('\0') || kernel.contains('\0') {
         bail!(Runtime, "[vulkan] Kernel source with a NUL character.");
     }
@@ -272,10 +290,11 @@ mod tests {
     #[test]
     fn errors_name_the_kernel_and_quote_the_log() {
         let m = module("#version 460\nvoid main() { nonsense }\n");
-        let e = compile("broken_kernel", "#version 460\nvoid main() { nonsense }\n", &m).unwrap_err();
+        let e =
+            compile("broken_kernel", "#version 460\nvoid main() { nonsense }\n", &m, level(&m)).unwrap_err();
         assert!(e.to_string().contains("broken_kernel") && e.to_string().contains("nonsense"), "{e}");
         let text = "#version 460\n#include \"lib/missing.glsl\"\nvoid main() {}\n";
-        let e = compile("broken_include", text, &module(text)).unwrap_err();
+        let e = compile("broken_include", text, &module(text), level(&m)).unwrap_err();
         assert!(e.to_string().contains("lib/missing.glsl"), "{e}");
     }
 
@@ -293,7 +312,7 @@ void main() {
     }
 }
 ";
-        let words = compile("unrolled", text, &module(text)).unwrap();
+        let words = compile("unrolled", text, &module(text), OptimizationLevel::Performance).unwrap();
         let (mut decorated, mut sums) = (0, 0);
         for (_, op, args) in instructions(&words).map(|i| i.unwrap()) {
             decorated += usize::from(op == 71 && args[1] == 42);
@@ -309,6 +328,7 @@ void main() {
         b.defines.push(("X".into(), "1".into()));
         let mut c = a.clone();
         c.spirv16 = true;
+        let key = |text, m| key(text, m, level(m));
         let keys = [key("x", &a), key("y", &a), key("x", &b), key("x", &c)];
         for i in 0..4 {
             for j in 0..i {

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::time::Instant;
 
+use ash::prelude::VkResult;
 use ash::vk;
 
 use super::compile_pool;
@@ -405,17 +406,42 @@ impl Device {
         }
         let _span = trace::span("compile", || name.to_string());
         let _told = progress::compiling(name);
-        let driver = self.driver()?;
-        let f = self.features();
+        let words = compiler::spirv(name, module)?;
+        if foreign {
+            requirements::fits(name, &words, PUSH_BYTES, self.features())?;
+        }
+        let start = Instant::now();
+        let mut made = self.hand_over(name, module, &words)?;
+        // NVIDIA's compiler (driver 580) fails for some kernels of nvfp4 as SPIRV-Tools leave them.
+        if let Err(refused) = made
+            && let Some(other) = compiler::other_spirv(name, module)
+        {
+            tracing::warn!("kernel {name}: {refused}, tried in another form");
+            made = self.hand_over(name, module, &other?)?;
+        }
+        let made = self.check(&format!("vkCreateComputePipelines for kernel {name}"), made)?;
+        let handle = Handle::Shader(made);
+        self.made().pipelines.insert(handle);
+        let ns = start.elapsed().as_nanos() as u64;
+        STATS.pipeline_ns.add(ns);
+        self.blob.on_pipeline();
+        self.blob.save(&*self.driver()?, false);
+        Ok((handle, ns))
+    }
+
+    /// The driver's pipeline of some SPIR-V; within the result what its compiler said that does not manage it.
+    fn hand_over(
+        &'static self,
+        name: &str,
+        module: &Module,
+        words: &[u32],
+    ) -> Result<VkResult<vk::Pipeline>> {
+        let (driver, f) = (self.driver()?, self.features());
         let mut size = vk::PipelineShaderStageRequiredSubgroupSizeCreateInfo::default();
         if let Some(n) = module.subgroup_size.filter(|&n| can_require(f, n)) {
             size = size.required_subgroup_size(n);
         }
-        let words = compiler::spirv(name, module)?;
-        if foreign {
-            requirements::fits(name, &words, PUSH_BYTES, f)?;
-        }
-        let info = vk::ShaderModuleCreateInfo::default().code(&words);
+        let info = vk::ShaderModuleCreateInfo::default().code(words);
         // SAFETY: the words are SPIR-V of our compiler (the cache checks what it reads), or the user's own.
         let shader = pass(Site::Module).and_then(|()| unsafe { driver.create_shader_module(&info, None) });
         let shader = self.check(&format!("vkCreateShaderModule for kernel {name}"), shader)?;
@@ -437,19 +463,25 @@ impl Device {
             None => vk::PipelineCreateFlags::empty(),
         };
         let infos = [vk::ComputePipelineCreateInfo::default().flags(flags).stage(stage).layout(self.layout)];
-        let start = Instant::now();
         // SAFETY: everything the description points to lives through the call.
         let make = || unsafe { driver.create_compute_pipelines(self.blob.raw, &infos, None) };
-        let made = pass(Site::Pipeline).and_then(|()| make().map_err(|(_, e)| e));
+        let passed = pass(Site::Pipeline).and_then(|()| pass(Site::Refusal));
+        let made = passed.and_then(|()| make().map(|made| made[0]).map_err(|(_, e)| e));
         // SAFETY: a pipeline keeps no reference to its module.
         unsafe { driver.destroy_shader_module(shader, None) };
-        let made = self.check(&format!("vkCreateComputePipelines for kernel {name}"), made)?;
-        let handle = Handle::Shader(made[0]);
-        self.made().pipelines.insert(handle);
-        let ns = start.elapsed().as_nanos() as u64;
-        STATS.pipeline_ns.add(ns);
-        self.blob.on_pipeline();
-        self.blob.save(&driver, false);
-        Ok((handle, ns))
+        match made {
+            Err(e) if is_refusal(e) => Ok(Err(e)),
+            made => self.check(&format!("vkCreateComputePipelines for kernel {name}"), made).map(Ok),
+        }
     }
+}
+
+/// Whether an error is the compiler's own, and not for want of memory or of the device.
+fn is_refusal(e: vk::Result) -> bool {
+    matches!(
+        e,
+        vk::Result::ERROR_UNKNOWN
+            | vk::Result::ERROR_INITIALIZATION_FAILED
+            | vk::Result::ERROR_INVALID_SHADER_NV
+    )
 }

@@ -7,7 +7,7 @@ use crate::core::env::KernelVariant;
 /// Elements of a row that a lane holds in registers, at most: eight vectors of float32.
 const HELD: u64 = 32;
 /// Vectors of a lane that are enough to hide the time of a load of an H200.
-const ENOUGH: u64 = 4;
+pub const ENOUGH: u64 = 4;
 /// A row of one subgroup needs no barriers.
 const SUBGROUP: u64 = 32;
 
@@ -35,11 +35,13 @@ pub const FEW_THREADS: u32 = 256;
 const FEW_ROWS: u64 = 64;
 /// See [`FEW_THREADS`].
 const FEW_PIECES: u64 = 4;
+/// Rows of heads, which are shorter, have the bits of kernels that normalise and turn them.
+const FEW_FROM: u64 = 512;
 
 /// Pieces of a thread where so many rows of length `n`, so many bytes apart, have such a kernel.
 pub fn few(p: &Profile, dtype: Dtype, [rows, n, step]: [u64; 3]) -> Option<u32> {
     let pieces = n.div_ceil(8 * u64::from(FEW_THREADS));
-    let fits = n % 8 == 0 && (1..=FEW_PIECES).contains(&pieces) && step <= u32::MAX.into();
+    let fits = n % 8 == 0 && n > FEW_FROM && (1..=FEW_PIECES).contains(&pieces) && step <= u32::MAX.into();
     let taken = p.features.ptx
         && matches!(dtype, Dtype::F16 | Dtype::BF16)
         && rows <= FEW_ROWS

@@ -5,6 +5,10 @@ use super::args::place;
 use super::text::Program;
 use crate::vulkan::kernels::matmul::warpgroup::text::{four, inverse_root, pair, put};
 use crate::vulkan::tune::attention::several::THREADS;
+use crate::vulkan::tune::norm::ENOUGH;
+
+/// Vectors of a row that are summed one behind the other.
+const SUMMED: u32 = ENOUGH as u32;
 
 /// Bits of 2 / pi, and of pi / 2 as two numbers.
 const TURNS: &str = "0d3FE45F306DC9C883";
@@ -126,17 +130,26 @@ ANGLED:",
 
     /// Rows over the square root of their mean square, times weights; the newest value stays as it is.
     fn normalise(self, o: &mut String) {
-        // In the order in which shaders/norm/norm.comp adds them up.
+        // In the order in which shaders/norm/norm.comp adds them up: a lane there has every `apart`th vector, one behind the other. Here
+        // each of these is another lane's, which takes what the one before has; the last ones have all of it.
+        let apart = self.chunks() / SUMMED;
         put(o, format_args!("mov.f32 sum,zf;"));
-        for i in 0..4 {
-            pair(o, self.dtype, ["z", "z2"], &format!("c{i}"), "t0");
-            put(o, format_args!("fma.rn.f32 sum,z,z,sum; fma.rn.f32 sum,z2,z2,sum;"));
+        for turn in 0..SUMMED {
+            if turn > 0 {
+                put(o, format_args!("shfl.sync.up.b32 sum,sum,{apart},0,-1;"));
+            }
+            for i in 0..4 {
+                pair(o, self.dtype, ["z", "z2"], &format!("c{i}"), "t0");
+                put(o, format_args!("fma.rn.f32 sum,z,z,sum; fma.rn.f32 sum,z2,z2,sum;"));
+            }
         }
-        let mut by = self.chunks() / 2;
+        let mut by = apart / 2;
         while by > 0 {
             put(o, format_args!("shfl.sync.bfly.b32 z,sum,{by},31,-1; add.f32 sum,sum,z;"));
             by /= 2;
         }
+        // The last lane of the row.
+        put(o, format_args!("or.b32 t0,lane,{}; shfl.sync.idx.b32 sum,sum,t0,31,-1;", self.chunks() - 1));
         put(
             o,
             format_args!(
