@@ -24,6 +24,35 @@ fn each_node_comes_once_and_after_what_it_reads() {
 }
 
 #[test]
+fn weights_that_depend_on_nothing_make_no_graph_wide() {
+    let s = stream();
+    // A layer of two branches, each times a weight with one added.
+    let first = |n: usize, elements: i64| {
+        let x = floats(&[elements], &numbers(elements as usize));
+        let layer = |x: Array, _| {
+            let [a, b] = [0, 1].map(|_| {
+                exp(&multiply(&x, &add(&x_of(elements), &one(), s).unwrap(), s).unwrap(), s).unwrap()
+            });
+            add(&a, &b, s).unwrap()
+        };
+        let steps = levels::steps(&[(0..n).fold(exp(&x, s).unwrap(), layer)]);
+        let name =
+            |step: &crate::graph::levels::Step| step.node.as_ref().unwrap().primitive.name().to_string();
+        steps.iter().map(name).filter(|n| n == "exp" || n == "multiply").take(5).collect::<Vec<_>>()
+    };
+    let by_level = ["exp", "multiply", "multiply", "exp", "exp"];
+    assert_eq!(first(3, 2048), by_level);
+    assert_eq!(first(100, 2048), by_level);
+    // Of more memory than that.
+    assert_eq!(first(100, 40_000), ["exp", "multiply", "exp", "multiply", "exp"]);
+}
+
+/// An array of so many elements that is there.
+fn x_of(elements: i64) -> Array {
+    floats(&[elements], &numbers(elements as usize))
+}
+
+#[test]
 fn what_is_computed_needs_nothing_any_more() {
     let s = stream();
     let x = exp(&floats(&[4], &numbers(4)), s).unwrap();

@@ -57,6 +57,11 @@ const WIDTH: u32 = 20;
 const LIGHT: usize = 1024;
 /// See [`LIGHT`].
 const LIGHT_ONES: u32 = 16;
+/// Bytes of arrays that depend on nothing of the graph and do not count, each of them and all together: weights of norms with one added, six
+/// of each layer, make no graph wide.
+const SMALL: usize = 64 << 10;
+/// See [`SMALL`].
+const SMALL_ONES: usize = 64 << 20;
 
 /// A node whose inputs are being looked at.
 struct Visit {
@@ -78,6 +83,8 @@ struct Walk {
     weights: Vec<u32>,
     /// Views of arrays that are there, on the first level: no kernel runs for them.
     views: u32,
+    /// Bytes of small arrays there.
+    small: usize,
     /// The order stays that of the walk.
     wide: bool,
 }
@@ -119,10 +126,16 @@ impl Walk {
             // Views take no memory: each layer may have one of the mask, each sequence its row of the results.
             self.weights[at] += match array.nbytes() {
                 _ if of.is_some_and(|of| node.primitive.is_view_of(of, array.shape())) => 0,
+                bytes if at == 0 && bytes <= SMALL && !node.has_siblings() => {
+                    self.small += bytes;
+                    0
+                }
                 ..=LIGHT if !node.has_siblings() => 1,
                 _ => LIGHT_ONES,
             };
-            self.wide = self.weights[at] > WIDTH * LIGHT_ONES || level >= Array::LAST_LEVEL;
+            self.wide = self.weights[at] > WIDTH * LIGHT_ONES
+                || self.small > SMALL_ONES
+                || level >= Array::LAST_LEVEL;
             self.levels.push(level);
         }
         self.steps.push(Step::new(array, Some(node)));

@@ -14,7 +14,7 @@ use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::kernels::quantized::quant::Format;
 use crate::on_gpu;
 use crate::ops::fast::Norm;
-use crate::ops::matmul::Matmul;
+use crate::ops::matmul::{AddMm, Matmul};
 use crate::ops::quantized::quantized_matmul::QuantizedMatmul;
 #[cfg(feature = "vulkan")]
 use crate::ops::support::*;
@@ -78,6 +78,8 @@ pub(in crate::fusion) struct Product<'a> {
     pub indices: Option<&'a Array>,
     /// A dense matrix, a row for each result.
     dense: Option<&'a Array>,
+    /// What the step itself adds to the only row.
+    bias: Option<Input>,
     /// The step itself, and reshapes of one row before and behind it, which nobody else needs.
     pub steps: SmallVec<[usize; 3]>,
     /// The one of them that gives the result.
@@ -92,7 +94,8 @@ impl Product<'_> {
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
-        indices && self.format == other.format && self.x.same(other.x)
+        let biased = self.bias.is_some() == other.bias.is_some();
+        indices && biased && self.format == other.format && self.x.same(other.x)
     }
 
     /// How its matrix is picked.
@@ -144,6 +147,7 @@ fn quantized<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a
         row: (i, 0),
         indices: parts.rhs,
         dense: None,
+        bias: None,
         steps: smallvec![i],
         result: i,
     };
@@ -169,11 +173,17 @@ fn repeated<'a>(free: &Free<'a>, i: usize, x: &Array, stream: Stream) -> Option<
 
 /// One row, or few, times a matrix that is the transposition of one whose rows lie in order.
 fn dense<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
-    let (_, inputs) = free.primitive::<Matmul>(i, stream)?;
+    let (inputs, bias) = match free.primitive::<Matmul>(i, stream) {
+        Some((_, inputs)) => (inputs, None),
+        None => (free.primitive::<AddMm>(i, stream).filter(|(op, _)| op.is_sum())?.1, Some((i, 2))),
+    };
     let (mut x, view) = (&inputs[0], &inputs[1]);
     let (k, n) = (x.dim(-1), view.dim(-1));
     let sizes = || [x.size() as i64 / k, k, n];
     if k == 0 || view.ndim() != 2 || !device::joins_dense(stream, x.dtype(), sizes()) {
+        return None;
+    }
+    if bias.is_some() && !(x.size() as i64 == k && device::adds_to_products(stream)) {
         return None;
     }
     let matrix = free.transposed(view).filter(|a| is_there(free, a))?;
@@ -200,7 +210,7 @@ fn dense<'a>(free: &Free<'a>, i: usize, stream: Stream) -> Option<Product<'a>> {
         result = j;
         steps.push(j);
     }
-    Some(Product { format: None, x, row, indices: None, dense: Some(matrix), steps, result })
+    Some(Product { format: None, x, row, indices: None, dense: Some(matrix), bias, steps, result })
 }
 
 /// What makes the rows of so many products that begin with `first`, the one of step `i`, and give so many results of a row.
@@ -262,7 +272,9 @@ pub(in crate::fusion) fn together(free: &Free, i: usize, stream: Stream) -> Opti
     let alone = members.len();
     let mut results: SmallVec<[usize; 3]> = all.iter().map(|p| p.result).collect();
     let (mut follow, mut arrays) = (None, SmallVec::new());
+    let mut biased: SmallVec<[Input; 3]> = all.iter().filter_map(|p| p.bias).collect();
     if all.len() <= 2
+        && biased.is_empty()
         && let Some(f) = following(free, &results, stream)
     {
         at = f.last();
@@ -270,9 +282,9 @@ pub(in crate::fusion) fn together(free: &Free, i: usize, stream: Stream) -> Opti
         (follow, arrays) = (Some(f.after), f.arrays);
         members.extend(f.steps);
     }
-    let (mut biased, one) =
-        (SmallVec::new(), !picked && free.array(i).size() as i64 == free.array(i).dim(-1));
+    let one = !picked && free.array(i).size() as i64 == free.array(i).dim(-1);
     if follow.is_none()
+        && biased.is_empty()
         && one
         && device::adds_to_products(stream)
         && let Some(b) = biases(free, &results, stream)

@@ -25,9 +25,16 @@ use crate::params;
 
 pub(crate) struct Matmul;
 
-struct AddMm {
+pub(crate) struct AddMm {
     alpha: f32,
     beta: f32,
+}
+
+impl AddMm {
+    /// Whether it is the sum as it stands.
+    pub fn is_sum(&self) -> bool {
+        self.alpha == 1.0 && self.beta == 1.0
+    }
 }
 
 impl Primitive for Matmul {
@@ -108,6 +115,10 @@ impl Primitive for AddMm {
 
     fn params(&self) -> Option<Vec<Param>> {
         params![self.alpha, self.beta]
+    }
+
+    fn may_join(&self) -> bool {
+        self.is_sum()
     }
 
     fn eval_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {

@@ -61,17 +61,36 @@ impl Kind {
         if self.values() { SPAN } else { 8 * self.part() * BATCHES }
     }
 
-    /// Spans of a workgroup's tiles, of both matrices where there are two at once, that shared memory has room for.
-    pub fn slots(self) -> u32 {
-        if self.values() { 1024 } else { 512 }
+    /// Spans of a workgroup's tiles, of both matrices where there are two at once, that shared memory has room for beside rows of so many
+    /// elements.
+    pub fn slots(self, row: u32) -> u32 {
+        let most = if self.values() { 1024 } else { 512 };
+        let left = SHARED.saturating_sub(2 * row + self.totals(row) + 4 * WARPS);
+        if row == LONGEST { most } else { most.min(left / (4 * TILE)) }
+    }
+
+    /// Bytes of shared memory that sums of a row's groups take.
+    pub fn totals(self, row: u32) -> u32 {
+        if self.values() { 16 } else { (4 * row / self.part()).next_multiple_of(16) }
+    }
+
+    /// Elements of a row of `k` in shared memory: of all but the longest as many, so that one kernel has them.
+    pub fn row(self, k: u32) -> u32 {
+        k.next_multiple_of(self.span()).max(LONGEST)
     }
 }
 
-/// Elements of the longest row, as shared memory holds them; of one that is normalised, as registers do.
+/// Bytes of shared memory.
+const SHARED: u32 = 48 << 10;
+/// Elements of most rows at the most, as shared memory holds them; of one that is normalised, as registers do.
 pub(in crate::vulkan) const LONGEST: u32 = 14336;
 pub(in crate::vulkan) const NORMED: u32 = 8192;
-/// Sixteen bytes of the longest row that a thread brings.
+/// Sixteen bytes of a row that a thread brings at once.
 pub(in crate::vulkan) const PIECES: u32 = LONGEST.div_ceil(8 * THREADS);
+/// Elements of the longest row of all, beside which there is less room for sums; and what a thread brings of it after the first pieces.
+pub(in crate::vulkan) const LONG: u32 = 20480;
+/// See [`LONG`].
+pub(in crate::vulkan) const MORE_PIECES: u32 = LONG.div_ceil(8 * THREADS) - PIECES;
 /// Shortest rows. H200, us of a layer's products, as one kernel and as four: 8B 45.8 and 52.0, 0.6B (rows of 1024 to 3072) 19.7 and 23.2.
 const LEAST: i64 = 1024;
 
@@ -134,14 +153,14 @@ pub(in crate::vulkan) fn kind(
 pub(crate) fn leads(p: &Profile, format: Option<Format>, dtype: Dtype, [k, n]: [i64; 2]) -> bool {
     let Some(kind) = kind(p, format, dtype, [k, 0]) else { return false };
     // FITS: `takes` bounds the length of rows.
-    let spans = (k as u32).div_ceil(kind.span());
-    tiles(n).is_some_and(|tiles| cut(tiles, 1, spans, p.features.units, kind.slots()).is_some())
+    let (spans, slots) = ((k as u32).div_ceil(kind.span()), kind.slots(kind.row(k as u32)));
+    tiles(n).is_some_and(|tiles| cut(tiles, 1, spans, p.features.units, slots).is_some())
 }
 
 /// Whether there are such kernels, for rows of this length.
 fn rows(p: &Profile, dtype: Dtype, [k, norm]: [i64; 2]) -> bool {
     let f = &p.features;
-    let longest = i64::from(if norm > 0 { NORMED } else { LONGEST });
+    let longest = i64::from(if norm > 0 { NORMED } else { LONG });
     f.ptx && f.units > 0 && (LEAST..=longest).contains(&k) && matches!(dtype, Dtype::F16 | Dtype::BF16)
 }
 
@@ -173,7 +192,7 @@ mod tests {
             for spans in [1, 2, 3, 5, 6, 7] {
                 for (tiles, sides) in [(1, 1), (64, 1), (640, 1), (1024, 1), (1536, 1), (3072, 2), (4352, 2)]
                 {
-                    for slots in [Kind::VALUES.slots(), CODES.slots()] {
+                    for slots in [Kind::VALUES.slots(LONGEST), CODES.slots(LONGEST)] {
                         let Some(c) = cut(tiles, sides, spans, workgroups, slots) else { continue };
                         assert_eq!(c.each * workgroups + c.more, tiles);
                         assert!(tiles.div_ceil(workgroups) * sides * spans <= slots);
@@ -187,9 +206,28 @@ mod tests {
         assert_eq!(cut(37984, 1, 2, 132, 512), None);
         // The same as elements: spans of 512.
         assert!(
-            cut(3072, 2, 8, 132, Kind::VALUES.slots()).is_some()
-                && cut(4352, 2, 10, 132, Kind::VALUES.slots()).is_some()
+            cut(3072, 2, 8, 132, Kind::VALUES.slots(LONGEST)).is_some()
+                && cut(4352, 2, 10, 132, Kind::VALUES.slots(LONGEST)).is_some()
         );
+    }
+
+    /// Rows of 14B and of Qwen2.5-7B beside the sums of the products before them, hidden sizes of 5120 and 3584.
+    #[test]
+    fn long_rows_leave_room_for_sums() {
+        let kinds = [32, 64, 128].map(|group| [4, 8].map(|bits| Kind { group, bits }));
+        for kind in kinds.into_iter().flatten().chain([Kind::VALUES]) {
+            assert_eq!(kind.row(1024), LONGEST);
+            for (k, hidden) in [(17408, 5120_u32), (18944, 3584)] {
+                let row = kind.row(k);
+                let slots = kind.slots(row);
+                assert!(row >= k && row <= LONG && row % kind.span() == 0, "{kind:?}");
+                assert!(2 * row + kind.totals(row) + 4 * WARPS + 4 * TILE * slots <= SHARED, "{kind:?}");
+                let before = cut(k / TILE, 2, hidden.div_ceil(kind.span()), 132, slots);
+                let behind = cut(hidden / TILE, 1, k.div_ceil(kind.span()), 132, slots);
+                assert!(before.is_some(), "{kind:?} {k}");
+                assert!(behind.is_some(), "{kind:?} {k}");
+            }
+        }
     }
 
     #[test]

@@ -28,13 +28,13 @@ use crate::vulkan::hal::held::{Chain, Launch, meet};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::quantized::Shape;
-use crate::vulkan::tune::quantized::chain::{Kind, LONGEST, THREADS, cut, kind, takes, tiles};
+use crate::vulkan::tune::quantized::chain::{Kind, LONG, LONGEST, THREADS, cut, kind, takes, tiles};
 use crate::vulkan::{CommandEncoder, Features};
 
 /// Most products of a chain.
 const STAGES: usize = 5;
 /// Bytes of the words of a product's results.
-const WORDS: usize = LONGEST as usize / 2 * 8;
+const WORDS: usize = LONG as usize / 2 * 8;
 /// Those of all products that another one follows.
 const PRODUCTS: usize = (STAGES - 1) * WORDS;
 /// A matrix that begins behind all tiles.
@@ -116,6 +116,9 @@ struct PickArgs {
 // SAFETY: repr(C) of fields of 8 bytes and four of 4.
 unsafe impl Told for PickArgs {}
 
+/// Two matrices are multiplied by at once.
+const PAIR: u32 = 4;
+
 /// How many arrays are read after a product.
 fn read_after(j: &Joined) -> u32 {
     j.after.as_ref().map_or(0, |a| arrays(a))
@@ -131,7 +134,7 @@ fn stored_after<'a>(j: &Joined<'a>) -> &'a [u64] {
 fn flags(j: &Joined, after: usize) -> u32 {
     u32::from(j.norm.is_some())
         | u32::from(j.kept.is_some()) << 1
-        | u32::from(j.pair()) << 2
+        | u32::from(j.pair()) * PAIR
         | read_after(j) << 8
         | (after as u32) << 16
 }
@@ -222,7 +225,8 @@ impl Chained {
         let ragged = self.stages.iter().any(|s| s.k % self.holds.span() != 0);
         let front = self.front.as_ref().map(|f| f.program);
         let picks = self.picks.map(|p| p.0);
-        let chain = text::Chain { holds: self.holds, dtype: self.dtype, ragged, front, picks };
+        let row = self.row(0);
+        let chain = text::Chain { holds: self.holds, dtype: self.dtype, ragged, row, front, picks };
         let key = Key { chain, afters: self.afters.clone() };
         let mut args = Args { stages: self.stages.len() as u64, ..Args::default() };
         args.stage[..self.stages.len()].copy_from_slice(&self.stages);
@@ -261,6 +265,22 @@ impl Chained {
         self.late.extend(j.late());
         self.reads.extend_from_slice(reads);
         self.writes.extend_from_slice(writes);
+    }
+
+    /// Elements of its rows, and of another one of `k`, in shared memory.
+    fn row(&self, k: u32) -> u32 {
+        self.stages.iter().map(|s| s.k).chain([k]).map(|k| self.holds.row(k)).max().unwrap_or(LONGEST)
+    }
+
+    /// Whether the sums of all products, `next` among them, find room beside the longest of their rows. What rows pick has no longer ones.
+    fn has_room(&self, j: &Joined, next: &Stage) -> bool {
+        let row = self.row(next.k);
+        let sides = |s: &Stage| if s.flags & PAIR != 0 { 2 } else { 1 };
+        let all = self.stages.iter().map(|s| (s, sides(s))).chain([(next, if j.pair() { 2 } else { 1 })]);
+        let sums = |(s, sides): (&Stage, u32)| {
+            (s.each + u32::from(s.more > 0)) * sides * s.k.div_ceil(self.holds.span())
+        };
+        row == LONGEST || self.picks.is_none() && all.map(sums).all(|sums| sums <= self.holds.slots(row))
     }
 
     /// Whether one of its commands writes something there.
@@ -379,7 +399,7 @@ fn stage(j: &Joined, holds: Kind, workgroups: u32) -> Option<Stage> {
     // Of two at once the text knows where the second begins.
     let sides = if j.pair() { 2 } else { 1 };
     let spans = s.k.div_ceil(holds.span());
-    let c = cut(all / sides, sides, spans, workgroups, holds.slots())?;
+    let c = cut(all / sides, sides, spans, workgroups, holds.slots(holds.row(s.k)))?;
     (s.each, s.more) = (c.each, c.more);
     s.results[..j.results.len()].copy_from_slice(j.results);
     s.added[..j.added.len()].copy_from_slice(j.added);
@@ -408,7 +428,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     let Some(stage) = stage(j, holds, p.features.units) else { return Ok(false) };
     enc.describe(2.0 * j.rows() as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
     let alike = |c: &Chained| c.dtype == j.dtype && (c.holds == holds || c.stages.is_empty());
-    let fits = |c: &Chained| alike(c) && c.fits(j, reads, writes);
+    let fits = |c: &Chained| alike(c) && c.fits(j, reads, writes) && c.has_room(j, &stage);
     let add = |c: &mut Chained| {
         c.holds = holds;
         c.add(j, stage, reads, writes);

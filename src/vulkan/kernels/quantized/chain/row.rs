@@ -1,11 +1,13 @@
 //! The row of a product in the text of `text`: awaited, normalised where it is to be, and brought to shared memory.
 
+use std::ops::Range;
+
 use super::Stage;
 use super::picked::text::SAME;
 use super::place;
 use super::text::Chain;
 use crate::vulkan::kernels::matmul::warpgroup::text::{inverse_root, pair, put};
-use crate::vulkan::tune::quantized::chain::{NORMED, PIECES, THREADS, WARPS};
+use crate::vulkan::tune::quantized::chain::{LONGEST, MORE_PIECES, NORMED, PIECES, THREADS, WARPS};
 
 /// Pieces of a row that is normalised.
 const FEW: u32 = NORMED / (8 * THREADS);
@@ -41,18 +43,41 @@ impl Chain {
         if self.within() {
             put(o, format_args!("and.b32 t0,flags,{SAME}; setp.ne.u32 p,t0,0;\n@p bra STAGED;"));
         }
-        self.await_x(o);
+        put(
+            o,
+            format_args!(
+                "ld.param.u64 d,[sa+{}]; ld.param.u32 tag,[sa+{}]; shl.b32 at,spans,{};",
+                place!(x),
+                place!(x_tag),
+                (self.span() / 8).ilog2()
+            ),
+        );
+        self.await_x(o, 0..PIECES, "");
         put(o, format_args!("@!isnorm bra NORMED;"));
         self.normalise(o);
         put(o, format_args!("NORMED:"));
-        (0..PIECES)
-            .for_each(|i| if self.values() { self.stage_values(o, i) } else { self.stage_codes(o, i) });
+        self.stage_pieces(o, 0..PIECES);
+        if self.row > LONGEST {
+            put(o, format_args!("setp.gt.u32 p,at,{};\n@!p bra STAGED;", THREADS * PIECES));
+            let more = PIECES..PIECES + MORE_PIECES;
+            self.await_x(o, more.clone(), "_MORE");
+            self.stage_pieces(o, more);
+        }
         put(o, format_args!("STAGED:\nbar.sync 0;"));
     }
 
-    /// Piece i of a row that meets codes, and the sums of its groups.
-    fn stage_codes(self, o: &mut String, i: u32) {
-        let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
+    /// Brings pieces of the row to shared memory, which registers have from the first one on.
+    fn stage_pieces(self, o: &mut String, pieces: Range<u32>) {
+        for (n, i) in pieces.enumerate() {
+            // FITS: a few pieces.
+            let x = 4 * n as u32;
+            if self.values() { self.stage_values(o, i, x) } else { self.stage_codes(o, i, x) }
+        }
+    }
+
+    /// Piece i of a row that meets codes, from register x on, and the sums of its groups.
+    fn stage_codes(self, o: &mut String, i: u32, x: u32) {
+        let [a, b, c, e] = [0, 1, 2, 3].map(|q| x + q);
         // Elements k and k + 4 are a pair, as the codes that one mask takes; of eight bits k and k + 2.
         let pairs = if self.holds.bits == 8 { [[a, b], [c, e]] } else { [[a, c], [b, e]] };
         let [[p, q], [r, s]] = pairs;
@@ -93,38 +118,38 @@ add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t
         );
     }
 
-    /// Loads the row's pieces of the thread: all at once, and again until all have their tags.
-    fn await_x(self, o: &mut String) {
-        put(
-            o,
-            format_args!(
-                "ld.param.u64 d,[sa+{}]; ld.param.u32 tag,[sa+{}]; shl.b32 at,spans,{}; setp.ne.u32 q,tag,0;",
-                place!(x),
-                place!(x_tag),
-                (self.span() / 8).ilog2()
-            ),
-        );
-        for i in 0..PIECES {
-            put(o, format_args!("add.u32 t1,tid,{}; shl.b32 t2,t1,3; setp.lt.u32 l{i},t2,k;", THREADS * i));
+    /// Loads such pieces of the row, of which the thread has one each: all at once, and again until all have their tags.
+    fn await_x(self, o: &mut String, pieces: Range<u32>, label: &str) {
+        // FITS: a few pieces.
+        let n = pieces.len() as u32;
+        put(o, format_args!("setp.ne.u32 q,tag,0;"));
+        for i in 0..n {
+            put(
+                o,
+                format_args!(
+                    "add.u32 t1,tid,{}; shl.b32 t2,t1,3; setp.lt.u32 l{i},t2,k;",
+                    THREADS * (pieces.start + i)
+                ),
+            );
         }
         put(o, format_args!("mov.b64 wide,{{zero,tag}};"));
-        (0..4 * PIECES).for_each(|r| put(o, format_args!("mov.b64 o{r},wide;")));
-        put(o, format_args!("@q bra TAGGED;\nmad.wide.u32 wide,tid,16,d;"));
-        for i in 0..PIECES {
+        (0..4 * n).for_each(|r| put(o, format_args!("mov.b64 o{r},wide;")));
+        put(o, format_args!("@q bra TAGGED{label};\nmad.wide.u32 wide,tid,16,d;"));
+        for i in 0..n {
             let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
             (4 * i..4 * i + 4).for_each(|r| put(o, format_args!("mov.u32 x{r},zero;")));
             put(
                 o,
                 format_args!(
                     "@l{i} ld.global.cg.v4.b32 {{x{a},x{b},x{c},x{e}}},[wide+{}];",
-                    16 * THREADS * i
+                    16 * THREADS * (pieces.start + i)
                 ),
             );
         }
-        put(o, format_args!("bra LOADED;\nTAGGED:\nmad.wide.u32 wide,tid,32,d;\nPOLL:"));
-        for i in 0..PIECES {
+        put(o, format_args!("bra LOADED{label};\nTAGGED{label}:\nmad.wide.u32 wide,tid,32,d;\nPOLL{label}:"));
+        for i in 0..n {
             let [a, b, c, e] = [0, 1, 2, 3].map(|q| 4 * i + q);
-            let at = 32 * THREADS * i;
+            let at = 32 * THREADS * (pieces.start + i);
             put(
                 o,
                 format_args!(
@@ -134,10 +159,10 @@ add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t
             );
         }
         put(o, format_args!("setp.ne.u32 p,zero,0;"));
-        for r in 0..4 * PIECES {
+        for r in 0..4 * n {
             put(o, format_args!("mov.b64 {{x{r},t0}},o{r}; setp.ne.or.u32 p,t0,tag,p;"));
         }
-        put(o, format_args!("@p bra POLL;\nLOADED:"));
+        put(o, format_args!("@p bra POLL{label};\nLOADED{label}:"));
     }
 
     /// Normalises the pieces of the row; the first workgroup stores them where they are kept.

@@ -97,7 +97,8 @@ fn texts_are_whole() {
     let all = of(4).into_iter().chain(of(8)).chain([Kind::VALUES]);
     for (holds, dtype) in all.flat_map(|g| kinds.map(|d| (g, d))) {
         for ragged in [false, true] {
-            let chain = text::Chain { holds, dtype, ragged, front: None, picks: None };
+            let row = holds.row(if ragged { 18944 } else { 4096 });
+            let chain = text::Chain { holds, dtype, ragged, row, front: None, picks: None };
             let key = Key { chain, afters: smallvec![on(dtype, added())] };
             let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
             let words: Vec<&str> = text.split_whitespace().collect();
@@ -150,6 +151,10 @@ fn chains_compute_what_their_products_do() {
         (Dtype::BF16, four(32), [352, 1056, 32, 96], 5, 1.0),
         (Dtype::BF16, Kind::VALUES, [192, 520, 64, 256], 3, 1.0),
         (Dtype::BF16, Kind::VALUES, [520, 2112, 12, 1032], 9, 1.0),
+        // Rows of which threads bring some elements later.
+        (Dtype::BF16, four(64), [64, 128, 4, 18944], 40, 1.0),
+        (Dtype::BF16, eight(64), [64, 17408, 4, 64], 36, 1.0),
+        (Dtype::F16, Kind::VALUES, [64, 18944, 4, 64], 40, 1.0),
         // Beyond what x may be on matrix units.
         (Dtype::BF16, four(64), [192, 128, 64, 256], 3, 1e12),
         (Dtype::F16, four(64), [192, 128, 64, 256], 3, 1.0),

@@ -11,7 +11,7 @@ use crate::core::Dtype;
 use crate::vulkan::kernels::attention::several::{Args as FrontArgs, Program as Front};
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, kind, put};
 use crate::vulkan::kernels::progress;
-use crate::vulkan::tune::quantized::chain::{BATCHES, Kind, LONGEST, THREADS, TILE, WARPS};
+use crate::vulkan::tune::quantized::chain::{BATCHES, Kind, THREADS, TILE, WARPS};
 
 /// One kernel: rows of 16 bits; matrices of codes of four or eight bits, or of elements (`values`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,6 +22,8 @@ pub struct Chain {
     pub dtype: Dtype,
     /// Rows end inside a span.
     pub ragged: bool,
+    /// Elements of a row in shared memory.
+    pub row: u32,
     /// An attention that comes first.
     pub front: Option<Front>,
     /// Where it is said which matrices rows pick, which comes first.
@@ -86,11 +88,6 @@ impl Chain {
         if self.values() { 16 } else { 4 * self.words() }
     }
 
-    /// Places in shared memory of sums of groups.
-    fn totals(self) -> u32 {
-        if self.values() { 16 } else { 4 * LONGEST / self.holds.part() }
-    }
-
     /// Codes of a row of a unit, and bytes of their scales.
     pub(super) fn span(self) -> u32 {
         self.holds.span()
@@ -111,10 +108,10 @@ impl Chain {
 .shared .align 16 .b8 totals[{}];
 .shared .align 16 .b8 squares[{}];
 .shared .align 16 .b8 slots[{}];",
-                2 * LONGEST,
-                self.totals(),
+                2 * self.row,
+                self.holds.totals(self.row),
                 4 * WARPS,
-                4 * TILE * self.holds.slots(),
+                4 * TILE * self.holds.slots(self.row),
             ),
         );
         self.registers(&mut o);

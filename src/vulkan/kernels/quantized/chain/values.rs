@@ -40,8 +40,8 @@ impl Chain {
         }
     }
 
-    /// Brings piece i of the row to shared memory.
-    pub(super) fn stage_values(self, o: &mut String, i: u32) {
+    /// Brings piece i of the row, from register x on, to shared memory.
+    pub(super) fn stage_values(self, o: &mut String, i: u32, x: u32) {
         put(
             o,
             format_args!(
@@ -49,10 +49,10 @@ impl Chain {
 @!p bra STAGED;
 add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; shl.b32 t0,t3,4; mov.u32 t1,row; add.u32 t0,t0,t1;
 @q st.shared.v4.b32 [t0],{{x{},x{},x{},x{}}};",
-                4 * i,
-                4 * i + 1,
-                4 * i + 2,
-                4 * i + 3,
+                x,
+                x + 1,
+                x + 2,
+                x + 3,
                 from = THREADS * i,
             ),
         );
