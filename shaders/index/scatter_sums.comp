@@ -92,7 +92,6 @@ void look(uint b, bool only_finite, inout uint most, inout uint least) {
 }
 
 // Elements that lie one behind the other, 16 bytes at a time; LOADS of a lane are on their way together.
-#define LOADS 2u
 void look_through(uint64_t from, uint count, bool only_finite, inout uint most, inout uint least) {
     uint64_t aligned = from & ~15ul;
     uint before = uint(from - aligned) / A_SIZE, vectors = (before + count + A_VEC - 1u) / A_VEC;
@@ -352,7 +351,6 @@ void one(uint place, uint b, bool wide, uint top) {
 }
 
 // BATCH updates, WG apart, or `count` of them: what is read of them is on its way together. Others are zero.
-#define BATCH 4u
 void some(uint i, uint count, bool wide, uint top) {
     uint place[BATCH], b[BATCH];
     [[unroll]] for (uint j = 0u; j < BATCH; ++j) {

@@ -11,7 +11,9 @@ use crate::kernels::DeviceView;
 use crate::kernels::index::indexed::{Groups, Walk};
 use crate::vulkan::kernels::elem::{Defines, Push, WG, define, grid, operand};
 use crate::vulkan::kernels::elementwise::copy;
-use crate::vulkan::tune::index::{self, SUM_BINS, SUM_CLEARED, SUM_PLACES_OF_LANE, SUM_SEEN_BITS};
+use crate::vulkan::tune::index::{
+    self, SUM_BATCH, SUM_BINS, SUM_CLEARED, SUM_LOADS, SUM_PLACES_OF_LANE, SUM_SEEN_BITS,
+};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 pub static SCATTER_SUMS_WIDE: KernelVariant =
@@ -54,6 +56,8 @@ impl KernelKey for Sums {
         define(&mut d, "CLEARED", format!("{SUM_CLEARED}u"));
         define(&mut d, "SEEN_BITS", format!("{SUM_SEEN_BITS}u"));
         define(&mut d, "SEEN", format!("{}u", 1 << SUM_SEEN_BITS));
+        define(&mut d, "LOADS", format!("{SUM_LOADS}u"));
+        define(&mut d, "BATCH", format!("{SUM_BATCH}u"));
         define(&mut d, "PLACES", format!("{SUM_PLACES_OF_LANE}u"));
         define(&mut d, "MODE", self.mode as u32);
         define(&mut d, "AXES", format!("{}u", self.axes));
