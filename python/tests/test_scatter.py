@@ -1,5 +1,7 @@
 """Writing by index: a[index] = b, a.at[index], put_along_axis and slice_update, against NumPy."""
 
+import copy
+
 import helpers as h
 import mlx.core as mx
 import numpy as np
@@ -575,6 +577,26 @@ def test_the_last_assignment_stays(places, updates, dtype):
     np.testing.assert_array_equal(
         np.array(a.astype(mx.int64)), want * 0 + np.isin(np.arange(places), at % places)
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "int64", "complex64"])
+def test_assignments_leave_what_others_hold(dtype):
+    """A source that others hold is read where it lies, which may be anywhere."""
+    rng = np.random.default_rng(5)
+    places, updates = 5003, 3001
+    x, numbers = rng.integers(-90, 90, places + 3), rng.integers(0, 100, updates)
+    at = rng.integers(0, places, updates)
+    source = mx.array(x).astype(getattr(mx, dtype))
+    for start in (0, 1, 3):
+        want = x[start : start + places].copy()
+        a = source[start : start + places]
+        b = copy.copy(a)
+        b[mx.array(at)] = mx.array(numbers).astype(a.dtype)
+        for got, w in ((a, want.copy()), (b, want)):
+            if got is b:
+                w[at] = numbers
+            np.testing.assert_array_equal(np.array(got.real.astype(mx.int64)), w)
+    np.testing.assert_array_equal(np.array(source.real.astype(mx.int64)), x)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int64"])

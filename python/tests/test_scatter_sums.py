@@ -209,6 +209,42 @@ def test_views_rows_and_lines(dtype, rng):
         same(got, want, f"out of range {kind}")
 
 
+@pytest.mark.parametrize("places, updates", [(3000, 5000), (40_000, 50_000)])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_added_to_stays(places, updates, dtype, rng):
+    """A source that others hold is read where it lies, anywhere; else it is written in place."""
+    whole = np.asarray(h.quantise(rng.normal(size=places + 5), dtype), np.float64)
+    u = np.asarray(h.quantise(rng.normal(size=updates), dtype), np.float64)
+    at = rng.integers(0, places // 3, updates)
+    i, b, source = mx.array(at), h.from_np(u, dtype), h.from_np(whole, dtype)
+    for start in (0, 1, 5):
+        x = whole[start : start + places]
+        a = source[start : start + places]
+        want = nearest(exact(x, at, u), dtype)
+        got = [
+            a.at[i].add(b),
+            a.at[mx.concatenate([i, mx.array([places - 1])])].add(mx.pad(b, (0, 1))),
+        ]
+        if h.on_gpu():
+            np.testing.assert_array_equal(h.to_np(got[0]), want, err_msg=f"{start}")
+            np.testing.assert_array_equal(h.to_np(got[1]), want, err_msg=f"{start}, with a zero")
+        np.testing.assert_array_equal(h.to_np(got[0])[places // 3 :], x[places // 3 :])
+        np.testing.assert_array_equal(h.to_np(a), x)
+    np.testing.assert_array_equal(h.to_np(source), whole)
+    got = (a + 0).at[i].add(b)
+    if h.on_gpu():
+        np.testing.assert_array_equal(h.to_np(got), want)
+    # Infinities, and numbers of all sizes, of which some places take part in no sum.
+    odd = whole.copy()
+    odd[[0, 1, -9]] = math.inf, math.nan, -math.inf
+    if dtype != "float16":
+        odd[2:900] = np.ldexp(odd[2:900], rng.integers(-120, 110, 898))
+    odd = np.asarray(h.quantise(odd, dtype), np.float64)
+    got = h.to_np(h.from_np(odd, dtype).at[i].add(b)).astype(np.float64)
+    np.testing.assert_array_equal(got[places // 3 :], odd[places // 3 :])
+    assert np.isnan(got[1]) and (got[0] == math.inf or 0 not in at)
+
+
 def add_to(x, at, u):
     want = x.copy()
     np.add.at(want, at, u)

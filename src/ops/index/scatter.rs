@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::indexing::{Form, along, batched, check_axes, gather_form, index_arrays, start_indices};
 use crate::bail;
 use crate::core::array::Inputs;
-use crate::core::layout::{broadcast_shapes, show};
+use crate::core::layout::{broadcast_shapes, is_row_major, show};
 use crate::core::notes::note;
 use crate::core::primitive::Direction;
 use crate::core::{
@@ -235,12 +235,18 @@ impl Primitive for Scatter {
             if outputs[0].size() == 0 {
                 return Ok(());
             }
-            if !same_storage(&inputs[0], &outputs[0])? {
+            let held = same_storage(&inputs[0], &outputs[0])?;
+            // Some kernels read a dense base where it lies.
+            let whole = self.part.is_none()
+                && inputs[1].size() > 0
+                && is_row_major(&views[0].shape, &views[0].strides);
+            if !held && !whole {
                 crate::vulkan::kernels::elementwise::copy(enc, &views[0], &dst)?;
             }
             if inputs[1].size() == 0 {
                 return Ok(());
             }
+            let base = Some(&views[0]).filter(|_| !held && whole);
             let part = Part::view(self.part.as_ref(), dst, |p, shift| p.wrapping_add_signed(shift));
             let walk = self.form.walk(&part, &views[1], &views[2..]);
             let kind = crate::vulkan::kernels::index::scatter::Kind {
@@ -248,7 +254,15 @@ impl Primitive for Scatter {
                 hold: self.hold,
                 distinct: !self.may_meet(&inputs[2..]),
             };
-            crate::vulkan::kernels::index::scatter::scatter(enc, kind, &walk, &views[1], &views[2..], &part)
+            crate::vulkan::kernels::index::scatter::scatter(
+                enc,
+                kind,
+                &walk,
+                &views[1],
+                &views[2..],
+                base,
+                &part,
+            )
         })
     }
 

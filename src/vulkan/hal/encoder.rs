@@ -478,7 +478,8 @@ impl CommandEncoder {
         push[..8].copy_from_slice(&address.to_ne_bytes());
         push[8..16].copy_from_slice(&bytes.to_ne_bytes());
         push[16..20].copy_from_slice(&value.to_ne_bytes());
-        let groups = bytes.div_ceil(4 * 256).min(16_384) as u32;
+        let each = if address.is_multiple_of(16) { 16 } else { 4 };
+        let groups = bytes.div_ceil(each * 256).min(16_384) as u32;
         self.dispatch(&pipeline, &push, [groups, 1, 1], &[], &[range])
     }
 }

@@ -37,14 +37,22 @@ pub const SUM_BINS: u64 = 3;
 pub const SUM_CLEARED: u64 = 2;
 /// Binary digits of the number of sums that a workgroup keeps in shared memory, of 12 bytes each.
 pub const SUM_SEEN_BITS: u32 = 10;
+/// Loads of a lane that are on their way together where exponents are looked for: 22 us of 8M updates, 24 with four, 26 with eight.
+pub const SUM_LOADS: u64 = 2;
+/// Updates of a lane that are read together before they are added.
+pub const SUM_BATCH: u64 = 4;
+/// Places that a lane writes (one or four: 1 us more).
+pub const SUM_PLACES_OF_LANE: u64 = 2;
 /// Places for each update up to which exact sums are cheaper than to sort the updates, on an H200.
 const SUM_PLACES: u64 = 1;
 /// Elements of an update up to which exact sums are cheaper than sorted updates, on an H200.
 const SUM_WIDTH: u64 = 8;
 /// Workgroups, for each that fills the device, of passes whose lanes take several addends.
 const SUM_GROUPS: u64 = 4;
-/// Most updates of a lane.
-const SUM_UPDATES: u64 = 32;
+/// Most updates of a lane: many where few places keep meeting in shared memory, fewer from so many places on, where workgroups that
+/// begin one after the other keep memory busy (8M updates into 1M on an H200: 138 us by 32, 134 by 8, by Zipf's law 305 and 376).
+const SUM_UPDATES: [u64; 2] = [32, 8];
+const SUM_MANY_PLACES: u64 = 16 << SUM_SEEN_BITS;
 
 /// Whether `size` updates in rows of `width` elements, which lie among `held` ones, are added to `span` places as exact integers.
 /// Numbers of sums are of 32 bits there.
@@ -63,8 +71,8 @@ pub fn sum_groups(p: &Profile) -> u64 {
 }
 
 /// Updates of each of so many lanes, or of more of them.
-pub fn sum_updates(size: u64, lanes: u64) -> u64 {
-    size.div_ceil(lanes).clamp(1, SUM_UPDATES)
+pub fn sum_updates(size: u64, lanes: u64, span: u64) -> u64 {
+    size.div_ceil(lanes).clamp(1, SUM_UPDATES[usize::from(span >= SUM_MANY_PLACES)])
 }
 
 pub static INTERLEAVE: KernelVariant =

@@ -13,6 +13,7 @@ use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::index::indexed::{Combine, Dim, Groups, Role, Walk, numbering};
 use crate::vulkan::kernels::elem::{Defines, Push, WG, compute_type, define, grid, operand};
+use crate::vulkan::kernels::elementwise::copy;
 use crate::vulkan::kernels::sort;
 use crate::vulkan::tune::sort::{SCATTER_LANES, SCATTER_LEVEL};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source, tune};
@@ -223,18 +224,17 @@ struct Job<'a> {
 }
 
 /// Combines the dense array `updates` of a walk into its base `dst`, both of one dtype; the base is written in
-/// place. Index arrays are of one integer dtype; negative indices count from the end.
+/// place. Index arrays are of one integer dtype; negative indices count from the end. There is
+/// an update. `base`: a dense array as long as `dst`, what that has to hold first, unless it does; some ways read it where it lies.
 pub fn scatter(
     enc: &mut CommandEncoder,
     kind: Kind,
     walk: &Walk,
     updates: &DeviceView,
     indices: &[DeviceView],
+    base: Option<&DeviceView>,
     dst: &DeviceView,
 ) -> Result<()> {
-    if walk.size() == 0 {
-        return Ok(());
-    }
     let groups = walk.groups();
     let dtype = match (kind.how, dst.dtype.size()) {
         (Combine::Set, 1) => Dtype::U8,
@@ -247,43 +247,37 @@ pub fn scatter(
     let indices_kind = Indices::of("scatter", indices)?;
     let code = Code { dtype, how: kind.how, hold: kind.hold, indices: indices_kind, vector, splat };
     let mut job = Job { walk, updates, indices, dst, groups, code };
-    let (many, total) = (job.groups.size(), job.groups.total);
-    if kind.distinct || job.groups.per_line <= 1 {
-        return job.direct(enc, Meeting::Never);
+    let way = job.way(enc, kind)?;
+    match way {
+        Way::Sums if sums::scatter(enc, kind.hold, walk, updates, indices, base, dst)? => return Ok(()),
+        Way::Claimed(1) if job.groups.total == dst.size() as u64 => return job.claimed(enc, 1, base),
+        _ => {}
     }
-    let same = job.walk.dims.iter().all(|d| d.dense == 0 || d.size == 1);
-    if kind.how == Combine::Set && same {
-        return job.direct(enc, Meeting::Never);
+    if let Some(base) = base {
+        copy(enc, base, dst)?;
     }
-    let extreme = matches!(kind.how, Combine::Max | Combine::Min);
-    let atomic = extreme || kind.how == Combine::Add;
-    let words = atomic && matches!(dtype, Dtype::I32 | Dtype::U32);
-    if (words || extreme && dtype == Dtype::F32) && !SCATTER_ATOMIC.disabled() {
-        (job.code.vector, job.code.splat) = (1, false);
-        return job.direct(enc, Meeting::Atomic);
-    }
-    if many > u64::from(u32::MAX >> 1) - 2 || total >= u64::from(u32::MAX) {
-        bail!(Value, "[scatter] {many} updates in {total} places are too many for one scatter.");
-    }
-    if job.groups.per_line <= u64::from(WG) && !SCATTER_LINKED.disabled() {
-        return job.direct(enc, Meeting::Linked);
-    }
-    if kind.how == Combine::Set && tune::index::scatter_by_table(total, many) && !SCATTER_OWNED.disabled() {
-        let step = if job.code.vector == 1 && job.in_order() { job.key_step() } else { 0 };
-        let (lines, places) = (job.groups.lines, job.groups.places());
-        if step > 0 && tune::index::scatter_by_lines(enc.device().profile(), lines, places) {
-            return job.keys(enc, Mode::Lines, false, step, job.dst.range());
+    match way {
+        Way::Direct(meeting) => {
+            if meeting == Meeting::Atomic {
+                (job.code.vector, job.code.splat) = (1, false);
+            }
+            job.direct(enc, meeting)
         }
-        if step > 0 && !SCATTER_CLAIMED.disabled() {
-            return job.claimed(enc, step);
-        }
-        return job.direct(enc, Meeting::Owned);
+        Way::Lines(step) => job.keys(enc, Mode::Lines, false, step, dst.range()),
+        Way::Claimed(step) => job.claimed(enc, step, None),
+        Way::Sums | Way::Sorted => job.sorted(enc),
     }
-    let exact = kind.how == Combine::Add && matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16);
-    if exact && sums::scatter(enc, kind.hold, walk, updates, indices, dst)? {
-        return Ok(());
-    }
-    job.sorted(enc)
+}
+
+/// How a scatter is done; with the steps of places in the base.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Direct(Meeting),
+    Lines(i64),
+    Claimed(i64),
+    /// Exact sums if `sums` takes them, else as sorted ones.
+    Sums,
+    Sorted,
 }
 
 /// Elements that a lane handles at once, and whether one update serves them all.
@@ -304,6 +298,45 @@ fn vectors(walk: &Walk, updates: &DeviceView, dst: &DeviceView) -> (u64, bool) {
 }
 
 impl Job<'_> {
+    /// What suits the updates.
+    fn way(&self, enc: &CommandEncoder, kind: Kind) -> Result<Way> {
+        let Groups { per_line, total, lines, .. } = self.groups;
+        let many = self.groups.size();
+        if kind.distinct || per_line <= 1 {
+            return Ok(Way::Direct(Meeting::Never));
+        }
+        let same = self.walk.dims.iter().all(|d| d.dense == 0 || d.size == 1);
+        if kind.how == Combine::Set && same {
+            return Ok(Way::Direct(Meeting::Never));
+        }
+        let dtype = self.code.dtype;
+        let extreme = matches!(kind.how, Combine::Max | Combine::Min);
+        let atomic = extreme || kind.how == Combine::Add;
+        let words = atomic && matches!(dtype, Dtype::I32 | Dtype::U32);
+        if (words || extreme && dtype == Dtype::F32) && !SCATTER_ATOMIC.disabled() {
+            return Ok(Way::Direct(Meeting::Atomic));
+        }
+        if many > u64::from(u32::MAX >> 1) - 2 || total >= u64::from(u32::MAX) {
+            bail!(Value, "[scatter] {many} updates in {total} places are too many for one scatter.");
+        }
+        if per_line <= u64::from(WG) && !SCATTER_LINKED.disabled() {
+            return Ok(Way::Direct(Meeting::Linked));
+        }
+        if kind.how == Combine::Set && tune::index::scatter_by_table(total, many) && !SCATTER_OWNED.disabled()
+        {
+            let step = if self.code.vector == 1 && self.in_order() { self.key_step() } else { 0 };
+            let places = self.groups.places();
+            let by_lines = tune::index::scatter_by_lines(enc.device().profile(), lines, places);
+            return Ok(match step {
+                1.. if by_lines => Way::Lines(step),
+                1.. if !SCATTER_CLAIMED.disabled() => Way::Claimed(step),
+                _ => Way::Direct(Meeting::Owned),
+            });
+        }
+        let exact = kind.how == Combine::Add && matches!(dtype, Dtype::F32 | Dtype::F16 | Dtype::BF16);
+        Ok(if exact { Way::Sums } else { Way::Sorted })
+    }
+
     /// Steps in the base, in vectors.
     fn base(&self, step: i64) -> i64 {
         step / self.code.vector as i64
@@ -450,17 +483,20 @@ impl Job<'_> {
     }
 
     /// An assignment of single elements: each update claims its place by its number, the last one keeps it, and each place fetches
-    /// what its owner has. A second look at all updates would read the table at random and write at random.
-    fn claimed(&self, enc: &mut CommandEncoder, step: i64) -> Result<()> {
+    /// what its owner has, or what `base` has. A second look at all updates would read the table at random and write at random.
+    fn claimed(&self, enc: &mut CommandEncoder, step: i64, base: Option<&DeviceView>) -> Result<()> {
         let total = self.groups.total;
         let table = (enc.temp(4 * total as usize)?, 4 * total);
         enc.fill(table, 0)?;
         self.keys(enc, Mode::Owners, false, 0, table)?;
-        let push = Push::default().u64s(&[table.0, self.dst.ptr, self.updates.ptr]).i64s(&[step]);
-        let push = push.u32s(&[total as u32]);
+        let dst = self.dst;
+        let push = Push::default().u64s(&[table.0, base.unwrap_or(dst).ptr, dst.ptr, self.updates.ptr]);
+        let push = push.i64s(&[step]).u32s(&[total as u32]);
         let pipeline = enc.device().pipeline(&Claims(self.code.dtype))?;
         let groups = grid(enc, total.div_ceil(u64::from(4 * WG)));
-        enc.dispatch(&pipeline, &push, groups, &[table, self.updates.range()], &[self.dst.range()])
+        let reads: SmallVec<[_; 3]> =
+            [table, self.updates.range()].into_iter().chain(base.map(DeviceView::range)).collect();
+        enc.dispatch(&pipeline, &push, groups, &reads, &[dst.range()])
     }
 
     /// Keys in their order or by number, and what goes with them.

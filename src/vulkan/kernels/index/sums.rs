@@ -1,6 +1,6 @@
 //! Host side of shaders/index/scatter_sums.comp: sums of scattered floats as exact integers, which atomics may add in any
-//! order. Five passes: the exponents of all addends, what else is cleared, top exponents of places where the bins are too few
-//! for all, the sums, and what they come to. `scatter` calls it where `tune::index` says so.
+//! order. Four passes: the exponents of all addends, top exponents of places where the bins are too few for all, the sums, and
+//! what they come to. `scatter` calls it where `tune::index` says so.
 
 use smallvec::SmallVec;
 
@@ -10,7 +10,10 @@ use crate::core::{Dtype, Result};
 use crate::kernels::DeviceView;
 use crate::kernels::index::indexed::{Groups, Walk};
 use crate::vulkan::kernels::elem::{Defines, Push, WG, define, grid, operand};
-use crate::vulkan::tune::index::{self, SUM_BINS, SUM_CLEARED, SUM_SEEN_BITS};
+use crate::vulkan::kernels::elementwise::copy;
+use crate::vulkan::tune::index::{
+    self, SUM_BATCH, SUM_BINS, SUM_CLEARED, SUM_LOADS, SUM_PLACES_OF_LANE, SUM_SEEN_BITS,
+};
 use crate::vulkan::{CommandEncoder, Features, KernelKey, Module, Source};
 
 pub static SCATTER_SUMS_WIDE: KernelVariant =
@@ -20,7 +23,6 @@ pub static SCATTER_SUMS_WIDE: KernelVariant =
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Mode {
     Range,
-    Clear,
     Tops,
     Add,
     Finish,
@@ -54,6 +56,9 @@ impl KernelKey for Sums {
         define(&mut d, "CLEARED", format!("{SUM_CLEARED}u"));
         define(&mut d, "SEEN_BITS", format!("{SUM_SEEN_BITS}u"));
         define(&mut d, "SEEN", format!("{}u", 1 << SUM_SEEN_BITS));
+        define(&mut d, "LOADS", format!("{SUM_LOADS}u"));
+        define(&mut d, "BATCH", format!("{SUM_BATCH}u"));
+        define(&mut d, "PLACES", format!("{SUM_PLACES_OF_LANE}u"));
         define(&mut d, "MODE", self.mode as u32);
         define(&mut d, "AXES", format!("{}u", self.axes));
         let flags = [(self.hold, "HOLD"), (self.wide && self.mode == Mode::Add, "ATOMIC64")];
@@ -93,13 +98,14 @@ fn span(walk: &Walk) -> Option<u64> {
 }
 
 /// Adds the updates as [`super::scatter::scatter`] does, up to `per_line` of them to an element; false if it is better done by
-/// other means.
+/// other means. What `base` holds is not copied where all of it is read anyway.
 pub(super) fn scatter(
     enc: &mut CommandEncoder,
     hold: bool,
     walk: &Walk,
     updates: &DeviceView,
     indices: &[DeviceView],
+    base: Option<&DeviceView>,
     dst: &DeviceView,
 ) -> Result<bool> {
     let Groups { per_line, .. } = walk.groups();
@@ -111,11 +117,21 @@ pub(super) fn scatter(
     if !index::scatter_exactly(span, size, held, width) {
         return Ok(false);
     }
+    let base = match base {
+        Some(base) if span != dst.size() as u64 => {
+            copy(enc, base, dst)?;
+            None
+        }
+        base => base,
+    };
+    let wg = u64::from(WG);
     let most = index::sum_groups(enc.device().profile());
-    let each = index::sum_updates(size, u64::from(WG) * most);
+    let some = |n: u64| n.div_ceil(wg).min(most);
+    // What each of these workgroups knows is read at once by one.
+    let known = some((held + span) * element / 16 + 1).min(4 * wg);
     let padded = span.next_multiple_of(4);
-    // The state, the bins, the exponents and the flags.
-    let bytes = 16 + padded * (8 * SUM_BINS + 8);
+    // What is known of all, the bins, the marks, and what each workgroup knows.
+    let bytes = 16 + padded * (8 * SUM_BINS + 4) + 16 * wg;
     let table = (enc.temp(bytes as usize)?, bytes);
     let mut words = Words::default();
     for d in &walk.dims {
@@ -127,23 +143,23 @@ pub(super) fn scatter(
         dtype: dst.dtype,
         indices: Indices::of("scatter", indices)?,
         axes: walk.dims.len(),
-        places: (dst.ptr, span * element),
+        base: (base.map_or(dst.ptr, |b| b.ptr), span * element),
+        dst: dst.ptr,
         params: words.upload(enc)?,
         table,
         sizes: [span, padded, u64::from(window(dst.dtype, per_line + 1))].map(|n| n as u32),
     };
-    let reads: SmallVec<[_; 6]> = std::iter::once(updates).chain(indices).map(DeviceView::range).collect();
-    let wg = u64::from(WG);
-    let some = |n: u64| [n.div_ceil(wg).min(most) as u32, 1, 1];
-    enc.fill((table.0, 16), 0)?;
-    let (groups, read) = (some((held + span) * element / 16 + 1), [updates.range(), job.places]);
-    job.run(enc, Mode::Range, (from, held, 0), groups, &read, &[table])?;
-    job.run(enc, Mode::Clear, (0, 0, 0), some(padded / 4), &[job.places, table], &[table])?;
-    job.run(enc, Mode::Tops, (updates.ptr, size, 0), some(size), &reads, &[table])?;
+    let mut reads: SmallVec<[_; 6]> =
+        std::iter::once(updates).chain(indices).map(DeviceView::range).collect();
+    let row = |n: u64| [n as u32, 1, 1];
+    job.run(enc, Mode::Range, (from, held, 0), row(known), &[updates.range(), job.base], &[table])?;
+    let each = index::sum_updates(size, wg * most, span);
     let groups = grid(enc, size.div_ceil(wg * each));
-    job.run(enc, Mode::Add, (updates.ptr, size, each), groups, &reads, &[table])?;
-    let groups = grid(enc, span.div_ceil(2 * wg));
-    job.run(enc, Mode::Finish, (0, 0, 0), groups, &[table], &[dst.range()])?;
+    reads.push(job.base);
+    job.run(enc, Mode::Tops, (updates.ptr, size, known), row(some(size)), &reads, &[table])?;
+    job.run(enc, Mode::Add, (updates.ptr, size, each), groups, &reads[..reads.len() - 1], &[table])?;
+    let groups = grid(enc, span.div_ceil(SUM_PLACES_OF_LANE * wg));
+    job.run(enc, Mode::Finish, (0, 0, 0), groups, &[table, job.base], &[dst.range()])?;
     Ok(true)
 }
 
@@ -153,8 +169,9 @@ struct Job {
     dtype: Dtype,
     indices: Indices,
     axes: usize,
-    /// Of the base, what the table has places for.
-    places: (u64, u64),
+    /// What the table has places for, before any is added.
+    base: (u64, u64),
+    dst: u64,
     params: u64,
     table: (u64, u64),
     /// Places, the same padded, exponents of a bin.
@@ -162,7 +179,7 @@ struct Job {
 }
 
 impl Job {
-    /// One pass over `src`: an address, a count, and how many of them a lane has.
+    /// One pass over `src`: an address, a count, and how many of them a lane has, or workgroups of the first pass.
     fn run(
         &self,
         enc: &mut CommandEncoder,
@@ -183,7 +200,7 @@ impl Job {
         };
         let pipeline = enc.device().pipeline(&key)?;
         let [span, padded, window] = self.sizes;
-        let push = Push::default().u64s(&[src.0, self.places.0, self.params, self.table.0]);
+        let push = Push::default().u64s(&[src.0, self.base.0, self.dst, self.params, self.table.0]);
         let push = push.u32s(&[src.1 as u32, span, padded, window, src.2 as u32]);
         enc.dispatch(&pipeline, &push, groups, reads, writes)
     }
