@@ -21,7 +21,7 @@ def apart(f):
 
 
 class Layer:
-    """A linear layer without a bias, and its weights in float64."""
+    """A linear layer, without a bias at first, and its weights in float64."""
 
     def __init__(self, rng, rows, columns, dtype="float32"):
         self.layer = nn.Linear(columns, rows, bias=False)
@@ -70,6 +70,44 @@ def test_a_product_and_what_follows_are_one_kernel(rng, dtype):
         assert sum(ran.values()) == 1, ran
         close(out, expected, dtype)
         close(apart(f), expected, dtype)
+
+
+@pytest.mark.parametrize("dtype", list(UNIT))
+@pytest.mark.parametrize("normalised", [True, False])
+def test_layers_with_biases_are_one_kernel(rng, dtype, normalised):
+    layers = [Layer(rng, n, 192, dtype) for n in (40, 24, 8)]
+    biases = [normal(rng, n, dtype=dtype) for n in (40, 24, 8)]
+    for layer, bias in zip(layers, biases, strict=True):
+        layer.layer.bias = bias
+    x, w = normal(rng, 1, 1, 192, dtype=dtype), normal(rng, 192, dtype=dtype)
+
+    def products():
+        y = mx.fast.rms_norm(x, w, 1e-5) if normalised else x
+        return [layer(y) for layer in layers]
+
+    out, ran = h.kernels(products)
+    assert sum(ran.values()) == 1, ran
+    row = rms(h.to_np(x), h.to_np(w), dtype) if normalised else h.to_np(x)
+    for got, layer, bias, one in zip(out, layers, biases, apart(products), strict=True):
+        assert got.shape == (1, 1, layer.values.shape[0])
+        want = rounded(layer.of(row), dtype) + h.to_np(bias)
+        close(got, want, dtype)
+        close(one, want, dtype)
+
+
+def test_sums_that_are_none_of_a_bias_stay_apart(rng):
+    a, b, x = Layer(rng, 33, 64), Layer(rng, 20, 64), normal(rng, 1, 64)
+    c, d, one = normal(rng, 33), normal(rng, 20), mx.array(0.5)
+    row = h.to_np(x)
+    for scale, addends in ((2.0, (c, d)), (1.0, (one, d)), (1.0, (one, one))):
+        f = lambda s=scale, e=addends: [  # noqa: E731
+            mx.addmm(v, x, m.layer.weight.T, alpha=s) for v, m in zip(e, (a, b), strict=True)
+        ]
+        for got, layer, addend in zip(f(), (a, b), addends, strict=True):
+            close(got, layer.of(row) * scale + h.to_np(addend), "float32")
+    # Rows that differ.
+    two, e = normal(rng, 2, 64), normal(rng, 2, 33)
+    close(mx.addmm(e, two, a.layer.weight.T), a.of(h.to_np(two)) + h.to_np(e), "float32")
 
 
 @pytest.mark.parametrize("dtype", list(UNIT))

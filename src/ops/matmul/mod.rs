@@ -315,6 +315,15 @@ pub fn addmm(c: &Array, a: &Array, b: &Array, alpha: f32, beta: f32, s: Stream) 
     if let Some(out) = composite::one("addmm", given, &[a, b, c], s)? {
         return Ok(out);
     }
+    // One tall product, as for `matmul`; the addend is the same for each row.
+    if a.ndim() > 2 && b.ndim() == 2 && c.ndim() <= 1 && dtype != Dtype::C64 {
+        let (rows, n) = (a.shape()[..a.ndim() - 1].iter().product(), b.dim(-1));
+        if a.dim(-1) == b.dim(-2) && (c.size() == 1 || c.size() as i64 == n) {
+            let flat = addmm(c, &reshape(a, &[rows, a.dim(-1)], s)?, b, alpha, beta, s)?;
+            let shape: Shape = a.shape()[..a.ndim() - 1].iter().copied().chain([n]).collect();
+            return reshape(&flat, &shape, s);
+        }
+    }
     let o = operands("addmm", a, b, dtype, s)?;
     if dtype == Dtype::C64 || !o.drop.is_empty() {
         let product = matmul(a, b, s)?;
