@@ -26,6 +26,10 @@ SHAPES = {
         "llama",
         {"hidden_size": 3072, "intermediate_size": 8192, "heads": (24, 8, 128)},
     ),
+    "qwen3-14b": (
+        "qwen3",
+        {"hidden_size": 5120, "intermediate_size": 17408, "heads": (40, 8, 128)},
+    ),
     "qwen2-7b": ("qwen2", {"hidden_size": 3584, "intermediate_size": 18944, "heads": (28, 4, 128)}),
     "gemma3-4b": (
         "gemma3_text",
@@ -215,7 +219,8 @@ def row(shape, codes, args):
         bytes_ += cache * config["num_key_value_heads"] * config["head_dim"]
         rate = bytes_ / args.rate / 1e3
         parts.append(
-            f"x{batch} {took * 1e6 / args.layers:6.1f} us by the clock, busy {busy / args.layers:6.1f}, "
+            f"x{batch} {took * 1e6 / args.layers:6.1f} us by the clock, "
+            f"busy {busy / args.layers:6.1f}, "
             f"bytes {rate / args.layers:5.1f} ({rate / (took * 1e6):.2f}), "
             f"{commands / args.layers:4.1f} commands"
         )

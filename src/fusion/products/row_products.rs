@@ -309,8 +309,9 @@ pub(in crate::fusion) fn together(free: &Free, i: usize, stream: Stream) -> Opti
         members.push(n.step);
         Some(n)
     });
-    // Reshapes alone are no reason.
-    let joins = all.len() > 1 || members.len() > alone;
+    // Reshapes alone are no reason; a sum by itself is two kernels, and one where there are chains.
+    let chained = || device::leads(stream, None, all[0].x.dtype(), [all[0].x.dim(-1), n]);
+    let joins = all.len() > 1 || members.len() > alone || all[0].bias.is_some() && chained();
     let products = all.iter().map(|p| p.steps[0]).collect();
     let picked = all[0].picked(free);
     let row = all[0].row;

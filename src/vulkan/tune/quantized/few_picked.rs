@@ -17,7 +17,7 @@ pub static QMM_FEW_PICKED: KernelVariant = KernelVariant::new(
 pub(in crate::vulkan) struct Picked {
     /// That of the rows of a matrix.
     pub form: Form,
-    /// Sides of units that shared memory has room for: all but one are on their way.
+    /// Sides of units that shared memory has room for: all but one are on their way, and pieces of what takes the last one's place.
     pub slots: u32,
 }
 
@@ -54,6 +54,8 @@ const MOST_EACH: i64 = 8;
 const WARPS: i64 = 8;
 /// See [`WARPS`].
 const TOGETHER: i64 = 16;
+/// The same where rows are longer, of which shared memory has room for one side of a unit (hidden sizes up to 4,096).
+const LONG_WARPS: i64 = 16;
 /// See [`Picked::slots`]: both sides of two matrices.
 const SLOTS: u32 = 2;
 
@@ -80,7 +82,7 @@ pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, pair: bool, summed: bool
         && (1..i64::from(MATRICES)).contains(&matrices);
     let codes = s.format.affine() && s.format.bits == 4 && s.format.group == GROUP;
     let warps = s.k / i64::from(SPAN);
-    let whole = s.k % i64::from(SPAN) == 0 && (1..=WARPS).contains(&warps);
+    let whole = s.k % i64::from(SPAN) == 0 && (1..=LONG_WARPS).contains(&warps);
     let other = forced().is_some() || plain();
     // Rows of codes of a unit; those of all picks are counted by 32 bits.
     let unit = i64::from(UNIT) * if pair { 2 } else { 1 };
@@ -99,6 +101,7 @@ pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, pair: bool, summed: bool
     {
         return None;
     }
+    let long = warps > WARPS;
     let warps = warps as u32;
     let together = (TOGETHER as u32 / warps).max(1);
     let form = Form {
@@ -107,13 +110,13 @@ pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, pair: bool, summed: bool
         warps,
         splits: 1,
         together,
-        buffers: 2,
+        buffers: if long { 1 } else { 2 },
         ahead: 0,
         groups: GROUPS,
         parts: 1,
         held: 0,
     };
-    let laid = Picked { form, slots: SLOTS };
+    let laid = Picked { form, slots: if long { 1 } else { SLOTS } };
     (laid.fits(matrices as u32)).then_some(laid)
 }
 

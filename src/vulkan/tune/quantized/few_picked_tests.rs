@@ -36,7 +36,7 @@ fn workgroups_have_all_of_k_and_fill_the_device() {
         assert!(layout(&p, &shape(32, 128, sides), pair, true).is_none());
         assert!(layout(&p, &shape(64, 128, sides), pair, true).is_some());
     }
-    for k in (256..=2048).step_by(256) {
+    for k in (256..=4096).step_by(256) {
         for matrices in [2, 4, 8, 64, 128, 256] {
             if let Some(laid) = layout(&p, &shape(16, matrices, [256, k]), true, false) {
                 assert!(laid.fits(matrices as u32));
@@ -59,7 +59,7 @@ fn other_picks_keep_their_kernels() {
         shape(64, 4, [1536, 2048]),
         shape(64, 1024, [1536, 2048]),
         shape(64, 128, [1536, 2048 + 64]),
-        shape(64, 128, [1536, 2304]),
+        shape(64, 128, [1536, 4352]),
         shape(64, 128, [1520, 2048]),
         Shape { dtype: Dtype::F32, ..s },
         Shape { transpose: false, ..s },

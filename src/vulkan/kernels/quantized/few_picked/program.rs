@@ -33,9 +33,33 @@ impl Program {
         32 * self.rows.form.warps
     }
 
-    /// Units that copies are ahead.
+    /// Units that copies are ahead; none where only the next side of the same unit is.
     fn ahead(&self) -> u32 {
         self.slots / self.rows.sides()
+    }
+
+    /// Has the first sides of units copied.
+    fn first(&self, o: &mut String) {
+        for side in 0..self.slots {
+            self.rows.seek(o, "next", side % self.rows.sides());
+            (0..self.rows.form.pieces).for_each(|p| self.rows.copy(o, p));
+            self.next_slot(o, &["cs", "fs"]);
+            if (side + 1) % self.rows.sides() == 0 {
+                self.next(o);
+            }
+        }
+    }
+
+    /// Goes to what is copied in place of a side of the unit at hand.
+    fn following(&self, o: &mut String, side: u32) {
+        if self.ahead() > 0 {
+            return self.rows.seek(o, "next", side);
+        }
+        let next = (side + self.slots) % self.rows.sides();
+        if next < side {
+            self.next(o);
+        }
+        self.rows.seek(o, "next", next);
     }
 
     /// The whole text.
@@ -52,26 +76,21 @@ impl Program {
         self.find(&mut o);
         self.load(&mut o);
         put(&mut o, format_args!("setp.ne.u32 q,begun,0;\n@q bra DEAL;\nmov.u32 begun,1;"));
-        for _ in 0..self.ahead() {
-            for side in 0..rows.sides() {
-                rows.seek(&mut o, "next", side);
-                (0..rows.form.pieces).for_each(|p| rows.copy(&mut o, p));
-                self.next_slot(&mut o, &["cs", "fs"]);
-            }
-            self.next(&mut o);
-        }
+        self.first(&mut o);
         // Counts lie where sums are going to.
         put(&mut o, format_args!("bar.sync 0;\nDEAL:"));
         rows.deal(&mut o);
         put(&mut o, format_args!("UNIT:"));
         for side in 0..rows.sides() {
-            rows.seek(&mut o, "next", side);
+            self.following(&mut o, side);
             rows.pieces(&mut o, self.slots * rows.form.pieces - 1);
             self.next_slot(&mut o, &["cs", "fs", "rs", "rb", "rx0", "rx1", "rx2", "rx3"]);
             rows.sum_up(&mut o, side);
         }
         rows.results(&mut o, "");
-        self.next(&mut o);
+        if self.ahead() > 0 {
+            self.next(&mut o);
+        }
         put(
             &mut o,
             format_args!(

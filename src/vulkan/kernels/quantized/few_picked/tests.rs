@@ -152,6 +152,9 @@ fn texts_compute_what_picked_products_are() {
         // More than a subgroup looks at in a turn.
         ([256, 16, 128, 1], any(300, 128), 50),
         ([768, 16, 300, 1], any(512, 300), 7),
+        // Shared memory has room for one side of a unit.
+        ([4096, 32, 5, 2], any(12, 5), 4),
+        ([2304, 48, 3, 1], any(17, 3), 5),
     ] {
         for (sides, after) in [(1, None), (2, None), (2, Some(gated()))] {
             compare(sizes, &picks, groups, None, (sides, after), Dtype::BF16);
