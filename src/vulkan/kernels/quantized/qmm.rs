@@ -410,7 +410,8 @@ fn as_joined(
     take: Take,
 ) -> Result<bool> {
     let parts = [w.codes.ptr, w.scales.ptr, w.biases.map_or(0, |b| b.ptr)];
-    if !joined_layout::aligned(parts) || w.scales.dtype != dst.dtype || codes_are_far(w) {
+    let scales = !w.format.affine() || w.scales.dtype == dst.dtype;
+    if !joined_layout::aligned(parts) || !scales || codes_are_far(w) {
         return Ok(false);
     }
     let (m, k) = (x.shape[1], x.shape[2]);

@@ -12,6 +12,7 @@ use super::qmm_joined::Matrix;
 use crate::core::Dtype;
 use crate::kernels::elementwise::table::find;
 use crate::kernels::matmul::epilogue::{After, KeptAfter, Origin};
+use crate::kernels::quantized::quant::{Format, Mode, from_e8m0};
 use crate::kernels::{Inst, Instr, Program as Steps, Src};
 use crate::vulkan::kernels::tests::ptx::{Memory, bf16, of_bf16};
 
@@ -99,6 +100,36 @@ impl Quantised {
         Quantised { matrix: Matrix { rows: rows as i64, parts }, dtype, values }
     }
 
+    /// The same of any format; scales that are bytes are from some on.
+    pub fn coded(
+        (dtype, format): (Dtype, Format),
+        scales: Range<u32>,
+        c: &mut Chance,
+        m: &mut Memory,
+        [rows, k]: [usize; 2],
+    ) -> Quantised {
+        let group = format.group as usize;
+        if format.affine() {
+            return Quantised::with(dtype, format.bits, c, m, [rows, k, group]);
+        }
+        let each = 8 / format.bits as usize;
+        let made: Vec<u8> = (0..rows * k / each).map(|_| c.word() as u8).collect();
+        // Codes that are numbers.
+        let number = |b: u8| if format.bits == 8 && b & 0x7f == 0x7f { b & 0xf0 } else { b };
+        let codes: Vec<u8> = made.into_iter().map(number).collect();
+        let len = scales.end - scales.start;
+        let factors: Vec<u8> =
+            (0..rows * k / group).map(|_| (scales.start + c.word() % len) as u8).collect();
+        let code = |i: usize| match format.mode {
+            Mode::Mxfp8 => e4m3(codes[i]),
+            _ => e2m1(codes[i / 2] >> (4 * (i % 2)) & 15),
+        };
+        let scale = |b: u8| if format.mode == Mode::Nvfp4 { e4m3(b) } else { from_e8m0(b).into() };
+        let values = (0..rows * k).map(|i| code(i) * scale(factors[i / group])).collect();
+        let parts = [m.place(codes), m.place(factors), 0];
+        Quantised { matrix: Matrix { rows: rows as i64, parts }, dtype, values }
+    }
+
     /// The product with a row, rounded.
     pub fn times(&self, x: &[f64]) -> Vec<f64> {
         self.times_rows(x, 0..self.values.len() / x.len())
@@ -112,6 +143,20 @@ impl Quantised {
             self.values.chunks(x.len()).skip(rows.start).take(rows.len()).map(of_row).collect(),
         )
     }
+}
+
+/// A number of E2M1.
+fn e2m1(bits: u8) -> f64 {
+    let sizes = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
+    sizes[usize::from(bits & 7)] * if bits & 8 == 0 { 1.0 } else { -1.0 }
+}
+
+/// One of E4M3.
+fn e4m3(bits: u8) -> f64 {
+    let (e, m) = (i32::from(bits >> 3 & 15), f64::from(bits & 7));
+    let size = if e == 0 { m / 512.0 } else { (1.0 + m / 8.0) * 2f64.powi(e - 7) };
+    let sign = if bits & 0x80 == 0 { 1.0 } else { -1.0 };
+    if bits & 0x7f == 0x7f { f64::NAN } else { sign * size }
 }
 
 /// The numbers at an address.
@@ -172,10 +217,31 @@ pub struct FewRows {
 impl FewRows {
     /// Rows, their length, codes of a group or none, and rows of matrices, of a dtype.
     pub fn of(dtype: Dtype, seed: u64, [m, k, group]: [usize; 3], lengths: [u32; 3]) -> FewRows {
+        let made = |c: &mut Chance, memory: &mut Memory, n| Quantised::of(dtype, c, memory, [n, k, group]);
+        FewRows::made(dtype, seed, [m, k], lengths, made)
+    }
+
+    /// The same of codes of a format.
+    pub fn coded(dtype: Dtype, format: Format, [m, k]: [usize; 2], lengths: [u32; 3]) -> FewRows {
+        // Values of a few hundredths and less.
+        let scales = if format.mode == Mode::Nvfp4 { 0x02..0x18 } else { 116..122 };
+        let made = |c: &mut Chance, memory: &mut Memory, n| {
+            Quantised::coded((dtype, format), scales.clone(), c, memory, [n, k])
+        };
+        FewRows::made(dtype, 11, [m, k], lengths, made)
+    }
+
+    fn made(
+        dtype: Dtype,
+        seed: u64,
+        [m, k]: [usize; 2],
+        lengths: [u32; 3],
+        made: impl Fn(&mut Chance, &mut Memory, usize) -> Quantised,
+    ) -> FewRows {
         let (mut chance, mut memory) = (Chance(seed), Memory::default());
         let there = || lengths.iter().filter(|&&n| n > 0);
-        let made = |&n: &u32| Quantised::of(dtype, &mut chance, &mut memory, [n as usize, k, group]);
-        let matrices: Vec<Quantised> = there().map(made).collect();
+        let matrices: Vec<Quantised> =
+            there().map(|&n| made(&mut chance, &mut memory, n as usize)).collect();
         let x = chance.numbers(m * k, 1.0, 0.0);
         let added = chance.numbers(m * lengths[0] as usize, 1.0, 0.0);
         let mut push = Push { x: memory.place(elements(dtype, &x)), rows: m as u32, ..Push::default() };

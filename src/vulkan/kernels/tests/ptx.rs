@@ -146,7 +146,12 @@ pub fn of_bf16(x: u64) -> f32 {
 
 fn permuted(a: &[u64]) -> u64 {
     let bytes = a[1] << 32 | a[0] & 0xffff_ffff;
-    (0..4).map(|i| (bytes >> (8 * (a[2] >> (4 * i) & 7)) & 0xff) << (8 * i)).sum()
+    let byte = |which: u64| match bytes >> (8 * (which & 7)) & 0xff {
+        // Its sign all over.
+        b if which & 8 != 0 => (b >> 7) * 0xff,
+        b => b,
+    };
+    (0..4).map(|i| byte(a[2] >> (4 * i)) << (8 * i)).sum()
 }
 
 /// What lanes compute by themselves.

@@ -34,6 +34,11 @@ pub(super) fn pure(name: &str) -> Option<Pure> {
             };
             part(0) | part(16)
         },
+        "mul.rn.f16x2" => |a| {
+            let of = |x: u64, s: u64| f16::from_bits((x >> s) as u16).to_f64();
+            let part = |s: u64| u64::from(f16::from_f64(of(a[0], s) * of(a[1], s)).to_bits()) << s;
+            part(0) | part(16)
+        },
         "cvt.rni.f32.f32" => |a| bits(float(a[0]).round_ties_even()),
         "cvt.u32.u64" => |a| a[0] & 0xffff_ffff,
         "cvt.rn.f32.s32" => |a| bits(a[0] as u32 as i32 as f32),

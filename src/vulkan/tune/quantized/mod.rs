@@ -409,6 +409,9 @@ pub(in crate::vulkan) fn candidates(
     if few_rows::possible(p, s).is_some() {
         all.push(few_rows::NUMBERS.to_vec());
     }
+    if wide_codes::tried(p, s) {
+        all.push(wide_codes::NUMBERS.to_vec());
+    }
     if let Some(subject) = subject(s) {
         for layout in COOP_LAYOUTS {
             let mut forced = p.clone();

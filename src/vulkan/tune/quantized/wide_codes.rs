@@ -1,24 +1,27 @@
-//! How 17 and more rows are multiplied by long matrices of four-bit codes on warpgroups (kernels/quantized/wide_codes): sums stay in
-//! registers along K, so that only workgroups that share K leave anything to add up. Pure; called by the host of joined products.
+//! How rows are multiplied by long matrices of codes on warpgroups (kernels/quantized/wide_codes): sums stay in registers along K, so
+//! that only workgroups that share K leave anything to add up. Pure; called by the host of joined products.
 
 use std::ops::RangeInclusive;
 
 use super::{Shape, few_rows, forced, native, plain, winner};
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
-use crate::kernels::quantized::quant::Format;
+use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::tune::ceil;
 use crate::vulkan::tune::profile::{Best, Profile, best};
 
 pub static QMM_WIDE: KernelVariant = KernelVariant::new(
     "qmm_wide",
-    "qmm_few_rows, for 17 to 64 rows by long matrices of four-bit codes on GPUs that take PTX",
+    "qmm_few_rows, for 17 to 64 rows by long matrices of four-bit codes on GPUs that take PTX; the kernels on Vulkan's matrices, for 2 \
+     to 64 rows by codes of four and eight bits that qmm_few_rows does not take",
 );
 
-/// Rows of x at a time.
-pub(in crate::vulkan) const COLUMNS: u32 = 32;
-/// Rows that it takes, [`COLUMNS`] at a time.
+/// Rows of x at a time: as many as there are.
+const COLUMNS: [i64; 3] = [8, 16, 32];
+/// Rows that it takes, at most 32 at a time, of formats that `few_rows` has too.
 const ROWS: RangeInclusive<i64> = 17..=64;
+/// The same of other formats.
+const OTHERS: RangeInclusive<i64> = 2..=64;
 /// Rows of weights of a warp.
 pub(in crate::vulkan) const BLOCK: u32 = 16;
 /// Warps that multiply, three warpgroups, and those that bring rows of x.
@@ -27,8 +30,8 @@ pub(in crate::vulkan) const ACROSS: u32 = 12;
 pub(in crate::vulkan) const RING: u32 = 4;
 /// Elements of K of a span.
 pub(in crate::vulkan) const SPAN: u32 = 128;
-/// Spans of codes that are asked for at a time: all loads of a batch are awaited together.
-pub(in crate::vulkan) const BATCH: u32 = 2;
+/// Bytes of a row of codes that are asked for at a time: all loads of a batch are awaited together.
+pub(in crate::vulkan) const BYTES: u32 = 128;
 /// Floats of shared memory between two columns of a warp's sums: lanes write four of them apart.
 pub(in crate::vulkan) const COLUMN: u32 = 20;
 /// Places that the kernel counts in 32 bits.
@@ -37,6 +40,8 @@ const REACH: i64 = 1 << 31;
 const SPLITS: i64 = 12;
 /// Workgroups that a device has at once: one a multiprocessor.
 static RESIDENT: Best = best("wide_workgroups", 132);
+/// Its number in the cache, of formats that `few_rows` does not have: how it is laid out follows from the product.
+pub(super) const NUMBERS: [u32; 1] = [5];
 
 /// What it takes and what its twin does, in hundredths of a microsecond, as 32 rows did on an H200, by a host of its own that launches the
 /// texts (us, this and `qmm_few_rows`: 24576 x 4096 with a gated unit 28.5 and 41.3, 4096 x 12288 22.3 and 25.3, 6144 x 4096 12.6 and 15.4, 4096 x
@@ -48,37 +53,79 @@ const OF_BATCH: i64 = 160;
 const JOIN: i64 = 500;
 /// The twin without its work, and a batch of a block for each multiprocessor.
 const TWIN: [i64; 2] = [600, 20];
+/// The same of the kernels on Vulkan's matrices.
+const SHADERS: [i64; 2] = [600, 40];
+
+/// Elements of K of a row that are asked for at a time.
+pub(in crate::vulkan) const fn batch(format: Format) -> u32 {
+    8 * BYTES / format.bits
+}
+
+/// Rows of x at a time of so many.
+pub(in crate::vulkan) fn columns(m: i64) -> u32 {
+    // FITS: at most 32.
+    COLUMNS.into_iter().find(|&n| m <= n).unwrap_or(COLUMNS[2]) as u32
+}
+
+/// Whether `few_rows` knows the format.
+fn of_few_rows(format: Format) -> bool {
+    format.affine() && format.bits == 4 && format.group == few_rows::GROUP
+}
+
+/// Whether codes become elements of a dtype: powers of two that are scales do not fit float16.
+fn decodes(format: Format, dtype: Dtype) -> bool {
+    match (format.mode, dtype) {
+        (Mode::Affine, Dtype::F16 | Dtype::BF16) => matches!(format.bits, 4 | 8),
+        (Mode::Nvfp4, Dtype::F16 | Dtype::BF16) | (Mode::Mxfp4 | Mode::Mxfp8, Dtype::BF16) => true,
+        _ => false,
+    }
+}
 
 /// How many workgroups share K of a product, or of several whose rows of codes are `s.n` together, unless the tuner found another kernel's the fastest.
 pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape) -> Option<u32> {
+    let sizes = [s.m, s.k, s.n];
+    if s.batch != 1 || s.matrices != 1 || !s.transpose || s.runs {
+        return None;
+    }
+    let own = if of_few_rows(s.format) { few_rows::NUMBERS } else { NUMBERS };
+    match winner(p, s).filter(|_| !native()) {
+        Some(won) if won != own => None,
+        Some(_) if !of_few_rows(s.format) => possible(p, s.dtype, s.format, sizes).map(|c| c.0),
+        _ => splits(p, s.dtype, s.format, sizes),
+    }
+}
+
+/// Whether the tuner tries it beside the kernels on Vulkan's matrices.
+pub(super) fn tried(p: &Profile, s: &Shape) -> bool {
     let one = s.batch == 1 && s.matrices == 1 && s.transpose && !s.runs;
-    let splits = splits(p, s.dtype, s.format, [s.m, s.k, s.n]).filter(|_| one)?;
-    let other = !native() && winner(p, s).is_some_and(|won| won != few_rows::NUMBERS);
-    (!other).then_some(splits)
+    one && !of_few_rows(s.format) && possible(p, s.dtype, s.format, [s.m, s.k, s.n]).is_some()
 }
 
 /// How many workgroups share K where `m` rows of length `k` meet matrices that have `n` rows together, if they are better done here than by
 /// the twin.
-pub(in crate::vulkan) fn splits(
-    p: &Profile,
-    dtype: Dtype,
-    format: Format,
-    [m, k, n]: [i64; 3],
-) -> Option<u32> {
-    let batch = i64::from(SPAN * BATCH);
-    let fits = k > 0 && k % batch == 0 && (1..REACH).contains(&(n * k)) && m * n < REACH;
-    let codes = format.affine() && format.bits == 4;
+pub(in crate::vulkan) fn splits(p: &Profile, dtype: Dtype, format: Format, sizes: [i64; 3]) -> Option<u32> {
+    let (splits, cost) = possible(p, dtype, format, sizes)?;
+    let [_, k, n] = sizes;
+    let [start, each] = if of_few_rows(format) { TWIN } else { SHADERS };
+    let twin =
+        start + each * ceil(n, BLOCK.into()) * (k / i64::from(batch(format))) / p.count(&RESIDENT) as i64;
+    let asked = native() && !of_few_rows(format);
+    (asked || cost < twin).then_some(splits)
+}
+
+/// The same wherever it can be, and what it takes.
+fn possible(p: &Profile, dtype: Dtype, format: Format, [m, k, n]: [i64; 3]) -> Option<(u32, i64)> {
+    let rows = if of_few_rows(format) { ROWS } else { OTHERS };
     let other = forced().is_some() || plain() || QMM_WIDE.disabled();
-    if !p.features.ptx
-        || !matches!(dtype, Dtype::F16 | Dtype::BF16)
-        || !ROWS.contains(&m)
-        || !codes
-        || !fits
-        || other
-    {
+    if !p.features.ptx || !rows.contains(&m) || !decodes(format, dtype) || other {
         return None;
     }
-    let (blocks, all) = (ceil(n, BLOCK.into()), k / batch);
+    let of_batch = i64::from(batch(format));
+    let fits = k > 0 && k % of_batch == 0 && (1..REACH).contains(&(n * k)) && m * n < REACH;
+    if !fits {
+        return None;
+    }
+    let (blocks, all) = (ceil(n, BLOCK.into()), k / of_batch);
     let resident = p.count(&RESIDENT) as i64;
     let units = ceil(blocks, ACROSS.into());
     let cost = |splits: i64| {
@@ -88,14 +135,14 @@ pub(in crate::vulkan) fn splits(
     // As many as have something to do.
     let possible = (1..=all.min(SPLITS)).filter(|&s| ceil(all, ceil(all, s)) == s);
     let splits = possible.min_by_key(|&s| cost(s))?;
-    let twin = TWIN[0] + TWIN[1] * blocks * all / resident;
-    (cost(splits) < twin).then_some(splits as u32)
+    Some((splits as u32, cost(splits)))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::{candidates, subject};
     use super::*;
-    use crate::kernels::quantized::quant::Mode;
+    use crate::vulkan::tune::fusion::row_product;
     use crate::vulkan::tune::tests::devices;
 
     fn codes(group: u32) -> Format {
@@ -118,7 +165,6 @@ mod tests {
             (codes(64), [16, 4096, 24576], None),
             (codes(64), [32, 1 << 17, 1 << 17], None),
             (codes(64), [65, 4096, 24576], None),
-            (Format { mode: Mode::Affine, group: 64, bits: 8 }, [32, 4096, 24576], None),
         ] {
             assert_eq!(shared(format, sizes), want, "{format:?} {sizes:?}");
         }
@@ -129,13 +175,53 @@ mod tests {
     }
 
     #[test]
+    fn formats_that_few_rows_does_not_have_come_from_two_rows_on() {
+        let mut p = devices::h200();
+        let format = |mode, group, bits| Format { mode, group, bits };
+        let both = [[32, 4], [128, 4], [32, 8], [64, 8], [128, 8]].map(|[g, b]| format(Mode::Affine, g, b));
+        let wide = [format(Mode::Mxfp4, 32, 4), format(Mode::Mxfp8, 32, 8)];
+        let all = both.into_iter().chain(wide).chain([format(Mode::Nvfp4, 16, 4)]);
+        for (format, m) in all.flat_map(|f| [2, 8, 9, 33, 64].map(|m| (f, m))) {
+            let s = |dtype, m| row_product(format, dtype, [m, 4096, 24576]);
+            p.features.ptx = false;
+            assert_eq!(layout(&p, &s(Dtype::BF16, m)), None);
+            p.features.ptx = true;
+            assert_eq!(layout(&p, &s(Dtype::BF16, m)), Some(1), "{format:?} {m}");
+            assert_eq!(layout(&p, &s(Dtype::F16, m)).is_some(), !wide.contains(&format), "{format:?}");
+            assert_eq!([1, 65].map(|m| layout(&p, &s(Dtype::BF16, m))), [None; 2]);
+            assert_eq!(layout(&p, &s(Dtype::F32, m)), None);
+            assert_eq!(layout(&p, &Shape { batch: 2, ..s(Dtype::BF16, m) }), None);
+            // Of short matrices little is read: shaders start and end faster.
+            let short = row_product(format, Dtype::BF16, [m, 512, 512]);
+            assert!(layout(&p, &short).is_none() && tried(&p, &short));
+        }
+        assert_eq!(layout(&p, &row_product(format(Mode::Affine, 64, 6), Dtype::BF16, [8, 4096, 24576])), None);
+        assert_eq!([2, 8, 9, 16, 17, 64].map(columns), [8, 8, 16, 16, 32, 32]);
+    }
+
+    #[test]
+    fn what_was_measured_comes_first() {
+        let mut p = devices::h200();
+        p.features.ptx = true;
+        let s = row_product(Format { mode: Mode::Affine, group: 64, bits: 8 }, Dtype::BF16, [8, 1024, 1024]);
+        let all = candidates(&p, &s, &|_, _| true);
+        assert!(all.contains(&NUMBERS.to_vec()) && layout(&p, &s).is_none());
+        for (won, taken) in all.into_iter().map(|won| (won == NUMBERS, won)).map(|(t, won)| (won, t)) {
+            p.winners.set(subject(&s).unwrap(), won);
+            assert_eq!(layout(&p, &s).is_some(), taken);
+        }
+        let four = row_product(codes(64), Dtype::BF16, [32, 4096, 24576]);
+        assert!(!candidates(&p, &four, &|_, _| true).contains(&NUMBERS.to_vec()));
+    }
+
+    #[test]
     fn every_workgroup_that_shares_k_has_some() {
         let mut p = devices::h200();
         p.features.ptx = true;
         for k in (256..20_000).step_by(256) {
             for n in [1024, 4096, 6144, 11008, 28672, 151_936] {
                 let Some(shared) = splits(&p, Dtype::BF16, codes(64), [32, k, n]) else { continue };
-                let (all, shared) = (k / i64::from(SPAN * BATCH), i64::from(shared));
+                let (all, shared) = (k / i64::from(batch(codes(64))), i64::from(shared));
                 assert!((shared - 1) * ceil(all, shared) < all, "{k} {n} {shared}");
             }
         }

@@ -1,11 +1,11 @@
 //! What becomes of the sums of a block, 16 rows of weights by all of x: lanes take results beside each other from shared memory, and
 //! follow programs with the roundings of separate kernels.
 
-use super::text::{Program, SUMS};
+use super::text::Program;
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::few_rows::steps;
 use crate::vulkan::kernels::quantized::steps::{arrays, lay_sums, store_pair};
-use crate::vulkan::tune::quantized::wide_codes::{ACROSS, BLOCK, COLUMN, COLUMNS};
+use crate::vulkan::tune::quantized::wide_codes::{ACROSS, BLOCK, COLUMN};
 
 impl Program {
     pub(super) fn finish(&self, o: &mut String) {
@@ -34,11 +34,12 @@ impl Program {
         put(
             o,
             format_args!(
-                "mov.u32 at,ring; mad.lo.u32 tmp,warp,{SUMS},at; mad.lo.u32 tmp,t,{two},tmp; mad.lo.u32 tmp,g,4,tmp;",
+                "mov.u32 at,ring; mad.lo.u32 tmp,warp,{sums},at; mad.lo.u32 tmp,t,{two},tmp; mad.lo.u32 tmp,g,4,tmp;",
+                sums = self.sums(),
                 two = 2 * COLUMN * 4
             ),
         );
-        lay_sums(o, COLUMNS / 8, COLUMN);
+        lay_sums(o, self.tiles(), COLUMN);
         match sides {
             2 => Self::meet(o),
             _ => put(o, format_args!("bar.warp.sync -1;")),
@@ -48,7 +49,7 @@ impl Program {
             format_args!(
                 "div.u32 tmp,warp,{sides}; mad.lo.u32 at,tmp,{both},at; rem.u32 tmp2,warp,{sides};
 shr.u32 v,lane,3; and.b32 r,lane,7; shl.b32 r,r,1; mad.lo.u32 v,tmp2,{share},v; mad.lo.u32 at,v,{column},at; mad.lo.u32 at,r,4,at;",
-                both = sides * SUMS,
+                both = sides * self.sums(),
                 share = 4 * self.shares(),
                 column = 4 * COLUMN
             ),
@@ -57,7 +58,7 @@ shr.u32 v,lane,3; and.b32 r,lane,7; shl.b32 r,r,1; mad.lo.u32 v,tmp2,{share},v; 
 
     /// Fours of columns that a warp goes on with.
     fn shares(&self) -> u32 {
-        COLUMNS / 4 / self.rows().sides()
+        self.columns / 4 / self.rows().sides()
     }
 
     /// Results of a warp.
@@ -78,7 +79,7 @@ mul.wide.u32 m,v,len; cvt.u64.u32 l,tmp; add.u64 m,m,l; shl.b64 m,m,1;"
         let steps = self.after.and_then(|a| steps(self.dtype, &a)).unwrap_or_default();
         for share in 0..self.shares() {
             put(o, format_args!("add.u32 tmp,v,{}; setp.lt.u32 mine,tmp,rows;\n@!mine bra DONE;", 4 * share));
-            let at: Vec<u32> = (0..rows.sides()).map(|side| side * SUMS + 4 * COLUMN * 4 * share).collect();
+            let at: Vec<u32> = (0..rows.sides()).map(|side| side * self.sums() + 4 * COLUMN * 4 * share).collect();
             store_pair(o, self.dtype, &steps, self.after.map_or(0, |a| arrays(&a)), &at);
             put(o, format_args!("mul.wide.u32 l,len,8; add.u64 m,m,l;"));
         }

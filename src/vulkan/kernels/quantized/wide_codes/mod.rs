@@ -1,7 +1,9 @@
-//! 17 and more rows by long matrices of four-bit codes on warpgroups, on GPUs that take PTX: sums stay in registers along K, so that only
-//! workgroups that share K leave anything to add up. Takes what `qmm_joined` joins, but no normalisation. The twin is `few_rows`
-//! (MLX_VK_DISABLE=qmm_wide).
+//! Rows by long matrices of codes of four and eight bits on warpgroups, on GPUs that take PTX: sums stay in registers along K, so that only
+//! workgroups that share K leave anything to add up. Takes what `qmm_joined` joins, but no normalisation. The twins are `few_rows`, and
+//! the kernels on Vulkan's matrices for what that does not know (MLX_VK_DISABLE=qmm_wide).
 
+mod bring;
+mod decode;
 mod finish;
 mod join;
 #[cfg(test)]
@@ -10,17 +12,17 @@ mod text;
 
 use smallvec::SmallVec;
 
-use self::join::LEFT;
 use self::text::{Program, THREADS};
 use super::few_rows::readable;
 use super::push::Push;
 use super::qmm_joined::{Joined, Matrix};
+use super::quant::show;
 use crate::core::Result;
 use crate::vulkan::hal::device::Device;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
-use crate::vulkan::tune::quantized::wide_codes::{BATCH, COLUMNS, SPAN, layout};
+use crate::vulkan::tune::quantized::wide_codes::{columns, layout};
 use crate::vulkan::tune::quantized::{Shape, few_rows as table};
 use crate::vulkan::{CommandEncoder, Features};
 
@@ -28,10 +30,10 @@ impl KernelKey for Program {
     fn name(&self) -> String {
         let after = self.after.map_or(String::new(), |f| format!("_{}", f.program.name()));
         format!(
-            "qmm_wide_{}_v{}_q4g{}_{}_{}{after}",
+            "qmm_wide_{}_v{}_{}_{}_{}{after}",
             self.splits,
-            COLUMNS,
-            self.group,
+            self.columns,
+            show(self.format),
             self.dtype,
             self.rows().matrices()
         )
@@ -43,9 +45,9 @@ impl KernelKey for Program {
 }
 
 /// Whether the kernel can read and write what lies there.
-fn fits(j: &Joined, group: u32) -> bool {
+fn fits(j: &Joined, program: &Program) -> bool {
     // Where factors of a batch lie, a load begins.
-    let factors = u64::from(2 * SPAN * BATCH / group);
+    let factors = u64::from(program.lane_factors());
     let matrix = |m: &Matrix| {
         m.parts[0].is_multiple_of(16)
             && m.parts[1..].iter().all(|p| p.is_multiple_of(factors))
@@ -67,22 +69,25 @@ pub fn run(
     writes: &[(u64, u64)],
 ) -> Result<bool> {
     let device = enc.device();
-    let laid = j.format.and_then(|f| Some((f.group, layout(device.profile(), &j.shape(f))?)));
-    let Some((group, splits)) = laid.filter(|l| fits(j, l.0) && device.warpgroups()) else {
-        return Ok(false);
-    };
+    let laid = j.format.and_then(|f| Some((f, layout(device.profile(), &j.shape(f))?)));
+    let Some((format, splits)) = laid else { return Ok(false) };
+    let columns = columns(j.m);
     // FITS: `layout` bounds products of them.
+    let k = j.k as u32;
     let program =
-        Program { splits, group, dtype: j.dtype, k: j.k as u32, lengths: j.lengths(), after: j.after };
+        Program { splits, format, columns, dtype: j.dtype, k, lengths: j.lengths(), after: j.after };
+    if !fits(j, &program) || !device.warpgroups() {
+        return Ok(false);
+    }
     let pipeline = device.pipeline(&program)?;
     let (push, units, late) = (Push::of(j), program.units(), j.late());
-    for first in (0..j.m).step_by(COLUMNS as usize) {
-        let rows = (j.m - first).min(COLUMNS.into());
+    for first in (0..j.m).step_by(columns as usize) {
+        let rows = (j.m - first).min(columns.into());
         let (mut told, own) = push.of_rows(j, [first, rows]);
         // So that those of other rows need not be awaited.
         let mut written = if rows < j.m { own } else { SmallVec::from_slice(writes) };
         if splits > 1 {
-            let bytes = (units * splits * LEFT) as usize;
+            let bytes = (units * splits * program.left()) as usize;
             told.sums = enc.temp(bytes)?;
             told.norm = enc.counters(units as usize)?;
             written.extend([(told.sums, bytes as u64), (told.norm, 4 * u64::from(units))]);
@@ -91,6 +96,6 @@ pub fn run(
         let groups = [units * splits, 1, 1];
         enc.dispatch_early(&pipeline, told.bytes(), groups, [reads, &written], &late)?;
     }
-    j.matrices.iter().for_each(|_| STATS.quantized(table::PLACE, j.m, j.k / i64::from(group)));
+    j.matrices.iter().for_each(|_| STATS.quantized(table::PLACE, j.m, j.k / i64::from(format.group)));
     Ok(true)
 }
