@@ -1,5 +1,5 @@
-"""Few rows by matrices of four bits in groups of 64, alone and with what joins them, against
-float64; GPUs that take PTX have kernels for those (qmm_few_rows, qmm_wide)."""
+"""Few rows by matrices of four bits in groups of 64, and of other formats, alone and with what
+joins them, against float64; GPUs that take PTX have kernels for those (qmm_few_rows, qmm_wide)."""
 
 import helpers as h
 import mlx.core as mx
@@ -21,6 +21,14 @@ LONG = [
     (HOW, 4096, (12288, 2048, 1024)),
     ({"group_size": 32, "bits": 4}, 2560, (20480, 1040, 16)),
     ({"group_size": 128, "bits": 4}, 8192, (6144, 1008, 512)),
+]
+#: What `qmm_few_rows` does not know: those go through on warpgroups from two rows on.
+OTHERS = [
+    *({"group_size": group, "bits": 8} for group in (32, 64, 128)),
+    *({"group_size": group, "bits": 4} for group in (32, 128)),
+    {"group_size": 32, "bits": 4, "mode": "mxfp4"},
+    {"group_size": 32, "bits": 8, "mode": "mxfp8"},
+    {"group_size": 16, "bits": 4, "mode": "nvfp4"},
 ]
 OURS = ("qmm_few_rows", "qmm_wide")
 
@@ -106,6 +114,41 @@ def test_more_rows_by_long_matrices(rng, rows, how, k, lengths):
     got, ran = steps(lambda: m(x))
     assert not there or any(n.startswith("qmm_wide") for n in ran), ran
     t.close(got, m.of(h.to_np(x).astype(np.float64)), "bfloat16", units=3)
+
+
+@pytest.mark.parametrize("rows", [2, 8, 9, 16, 17, 33])
+@pytest.mark.parametrize("how", OTHERS)
+def test_few_rows_by_other_formats(rng, rows, how):
+    there = ptx(rng)
+    k, lengths = (2048, (8192, 2048, 514)) if there else (512, (96, 32, 18))
+    powers = how.get("mode", "").startswith("mx")
+    for dtype in ("bfloat16", "float16"):
+        # Short matrices stay where they were, and so do powers of two as scales of float16.
+        all_ways(rng, rows, (k, lengths), False, how, dtype)
+        m = t.Matrix(rng, lengths[0], k, dtype, **how)
+        x = t.normal(rng, rows, k, dtype=dtype)
+        got, ran = steps(lambda m=m, x=x: m(x))
+        takes = there and (dtype == "bfloat16" or not powers)
+        assert not takes or any(n.startswith("qmm_wide") for n in ran), ran
+        t.close(got, m.of(h.to_np(x).astype(np.float64)), dtype, units=3)
+
+
+@pytest.mark.parametrize("rows", [2, 11])
+@pytest.mark.parametrize("how", OTHERS[-3:])
+def test_matrices_that_lie_elsewhere(rng, rows, how):
+    """Codes and scales that do not begin where kernels read: results are as before."""
+    k, n = (2048, 4096) if ptx(rng) else (256, 64)
+    mats = [t.Matrix(rng, n, k, "bfloat16", **how) for _ in range(2)]
+    for m in mats:
+        flat = [mx.concatenate([mx.zeros(1, p.dtype), p.reshape(-1)]) for p in m.parts]
+        mx.eval(flat)
+        m.parts = [f[1:].reshape(p.shape) for f, p in zip(flat, m.parts, strict=True)]
+        mx.eval(m.parts)
+    x = t.normal(rng, rows, 1, k, dtype="bfloat16")
+    got = t.swiglu(*(m(x) for m in mats))
+    row = h.to_np(x).astype(np.float64)
+    gate, up = (t.rounded(m.of(row), "bfloat16").astype(np.float64) for m in mats)
+    t.close(got, t.gated(gate, up), "bfloat16", units=4)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e25])

@@ -118,7 +118,7 @@ pub fn joins_products(
         Variant::Held(_) | Variant::Coop(_) => of_rows(p, &s, true, known).is_some(),
         Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => false,
     };
-    s.k > 0 && s.n > 0 && s.n * s.k < REACH && joins() && !QMM_JOINED.disabled()
+    s.k > 0 && s.n > 0 && s.n * s.k < REACH && (joins() || wide_codes::joins(p, &s)) && !QMM_JOINED.disabled()
 }
 
 /// Whether kernels that can join multiply `m` rows of length `k` by a dense matrix with `n` rows, together with others and what

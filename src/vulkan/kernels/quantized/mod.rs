@@ -9,6 +9,7 @@ pub mod qmm;
 pub mod qmm_joined;
 mod qmm_warpgroup;
 pub mod quant;
+mod single;
 mod steps;
 mod stream;
 pub mod subnormal_probe;

@@ -10,7 +10,7 @@ use super::joined_layout::{Layout, layout};
 use super::push::Push;
 use super::qmm::define_coop;
 use super::quant::{define_format, show as show_format};
-use super::{chain, few_picked, few_rows, stream, subnormal_probe, sums, wide, wide_codes};
+use super::{chain, few_picked, few_rows, single, stream, subnormal_probe, sums, wide, wide_codes};
 use crate::core::{Dtype, Result, Stream};
 use crate::kernels::DeviceView;
 use crate::kernels::elementwise::table::calls_library;
@@ -373,6 +373,7 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[(u64, u64)], writes: &
     }
     match j.norm {
         Some(norm) if j.m > 1 && j.format.is_some() => normalised_apart(enc, j, norm, reads, writes),
+        _ if single::apart(j) => single::run(enc, j, reads, writes),
         _ => by_shaders(enc, j, reads, writes),
     }
 }

@@ -118,8 +118,7 @@ impl Quantised {
         let number = |b: u8| if format.bits == 8 && b & 0x7f == 0x7f { b & 0xf0 } else { b };
         let codes: Vec<u8> = made.into_iter().map(number).collect();
         let len = scales.end - scales.start;
-        let factors: Vec<u8> =
-            (0..rows * k / group).map(|_| (scales.start + c.word() % len) as u8).collect();
+        let factors: Vec<u8> = (0..rows * k / group).map(|_| (scales.start + c.word() % len) as u8).collect();
         let code = |i: usize| match format.mode {
             Mode::Mxfp8 => e4m3(codes[i]),
             _ => e2m1(codes[i / 2] >> (4 * (i % 2)) & 15),
@@ -240,8 +239,7 @@ impl FewRows {
     ) -> FewRows {
         let (mut chance, mut memory) = (Chance(seed), Memory::default());
         let there = || lengths.iter().filter(|&&n| n > 0);
-        let matrices: Vec<Quantised> =
-            there().map(|&n| made(&mut chance, &mut memory, n as usize)).collect();
+        let matrices: Vec<Quantised> = there().map(|&n| made(&mut chance, &mut memory, n as usize)).collect();
         let x = chance.numbers(m * k, 1.0, 0.0);
         let added = chance.numbers(m * lengths[0] as usize, 1.0, 0.0);
         let mut push = Push { x: memory.place(elements(dtype, &x)), rows: m as u32, ..Push::default() };

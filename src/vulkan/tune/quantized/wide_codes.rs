@@ -81,6 +81,24 @@ fn decodes(format: Format, dtype: Dtype) -> bool {
     }
 }
 
+/// Whether shaders join few rows of the format with others and what follows: the one on cooperative matrices does, of long groups.
+pub(in crate::vulkan) fn shaders_join(format: Format) -> bool {
+    format.group >= 32
+}
+
+/// Whether such products are joined because they go here, though shaders do not join them.
+pub(in crate::vulkan) fn joins(p: &Profile, s: &Shape) -> bool {
+    !shaders_join(s.format) && s.m > 1 && s.n % 2 == 0 && layout(p, s).is_some()
+}
+
+/// As [`layout`], of products with others or with what follows: those that shaders do not join in any case.
+pub(in crate::vulkan) fn joined(p: &Profile, s: &Shape) -> Option<u32> {
+    match shaders_join(s.format) {
+        true => layout(p, s),
+        false => possible(p, s.dtype, s.format, [s.m, s.k, s.n]).map(|c| c.0).filter(|_| s.matrices == 1),
+    }
+}
+
 /// How many workgroups share K of a product, or of several whose rows of codes are `s.n` together, unless the tuner found another kernel's the fastest.
 pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape) -> Option<u32> {
     let sizes = [s.m, s.k, s.n];
@@ -195,7 +213,10 @@ mod tests {
             let short = row_product(format, Dtype::BF16, [m, 512, 512]);
             assert!(layout(&p, &short).is_none() && tried(&p, &short));
         }
-        assert_eq!(layout(&p, &row_product(format(Mode::Affine, 64, 6), Dtype::BF16, [8, 4096, 24576])), None);
+        assert_eq!(
+            layout(&p, &row_product(format(Mode::Affine, 64, 6), Dtype::BF16, [8, 4096, 24576])),
+            None
+        );
         assert_eq!([2, 8, 9, 16, 17, 64].map(columns), [8, 8, 16, 16, 32, 32]);
     }
 

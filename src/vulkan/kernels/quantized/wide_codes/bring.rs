@@ -33,7 +33,8 @@ mov.u32 at,ring; mad.lo.u32 at,warp,{stage},at; mad.lo.u32 at,v,16,at; mad.lo.u3
                 quarter = self.stage() / 4,
             ),
         );
-        (0..tiles).for_each(|n| put(o, format_args!("add.u32 tmp,v,{}; setp.lt.u32 there{n},tmp,rows;", 8 * n)));
+        (0..tiles)
+            .for_each(|n| put(o, format_args!("add.u32 tmp,v,{}; setp.lt.u32 there{n},tmp,rows;", 8 * n)));
         (0..16 * tiles).for_each(|i| put(o, format_args!("mov.b32 x{i},0;")));
         progress::warp_waits(o, size_of::<Push>());
         put(o, format_args!("setp.ge.u32 p,warp,left;\n@p bra DONE;\nBRING:"));

@@ -149,7 +149,8 @@ impl Program {
         let to = 16 * half + 4 * (2 * word + step) + row;
         let (set, span) = self.set_of(s);
         let wide = self.format.bits == 8;
-        let c = if wide { 16 * set + 8 * half + 2 * word + step } else { 16 * set + 8 * span + 2 * half + word };
+        let c =
+            if wide { 16 * set + 8 * half + 2 * word + step } else { 16 * set + 8 * span + 2 * half + word };
         let c = c + 4 * row;
         if wide && self.format.affine() && !self.half() {
             // Digits beyond the seventh, and what the power of two is taken off by where that is not set.
@@ -193,9 +194,7 @@ impl Program {
         if self.half() {
             return put(
                 o,
-                format_args!(
-                    "prmt.b32 tmp,c{c},{behind:#x},{sel}; fma.rn.{kind}x2 tmp,tmp,unity,minus;"
-                ),
+                format_args!("prmt.b32 tmp,c{c},{behind:#x},{sel}; fma.rn.{kind}x2 tmp,tmp,unity,minus;"),
             );
         }
         let signs = ["0x9988", "0xbbaa"][pair as usize];

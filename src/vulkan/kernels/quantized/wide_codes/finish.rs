@@ -79,7 +79,8 @@ mul.wide.u32 m,v,len; cvt.u64.u32 l,tmp; add.u64 m,m,l; shl.b64 m,m,1;"
         let steps = self.after.and_then(|a| steps(self.dtype, &a)).unwrap_or_default();
         for share in 0..self.shares() {
             put(o, format_args!("add.u32 tmp,v,{}; setp.lt.u32 mine,tmp,rows;\n@!mine bra DONE;", 4 * share));
-            let at: Vec<u32> = (0..rows.sides()).map(|side| side * self.sums() + 4 * COLUMN * 4 * share).collect();
+            let at: Vec<u32> =
+                (0..rows.sides()).map(|side| side * self.sums() + 4 * COLUMN * 4 * share).collect();
             store_pair(o, self.dtype, &steps, self.after.map_or(0, |a| arrays(&a)), &at);
             put(o, format_args!("mul.wide.u32 l,len,8; add.u64 m,m,l;"));
         }

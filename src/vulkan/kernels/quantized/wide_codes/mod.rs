@@ -22,7 +22,7 @@ use crate::vulkan::hal::device::Device;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
-use crate::vulkan::tune::quantized::wide_codes::{columns, layout};
+use crate::vulkan::tune::quantized::wide_codes::{columns, joined, layout};
 use crate::vulkan::tune::quantized::{Shape, few_rows as table};
 use crate::vulkan::{CommandEncoder, Features};
 
@@ -69,7 +69,9 @@ pub fn run(
     writes: &[(u64, u64)],
 ) -> Result<bool> {
     let device = enc.device();
-    let laid = j.format.and_then(|f| Some((f, layout(device.profile(), &j.shape(f))?)));
+    let alone = j.matrices.len() == 1 && j.after.is_none();
+    let laid = if alone { layout } else { joined };
+    let laid = j.format.and_then(|f| Some((f, laid(device.profile(), &j.shape(f))?)));
     let Some((format, splits)) = laid else { return Ok(false) };
     let columns = columns(j.m);
     // FITS: `layout` bounds products of them.

@@ -133,7 +133,8 @@ fn values_of_small_floats_are_exact() {
 fn codes_that_are_no_numbers_stay_so() {
     for format in [FLOATS[1], FLOATS[2]] {
         let (mut memory, row) = (Memory::default(), 256);
-        let (mut codes, mut scales) = (vec![0x38; 32 * row * format.bits as usize / 8], vec![0x38; 32 * row / 16]);
+        let (mut codes, mut scales) =
+            (vec![0x38; 32 * row * format.bits as usize / 8], vec![0x38; 32 * row / 16]);
         match format.mode {
             Mode::Mxfp8 => codes[3 * row + 77] = 0xff,
             _ => scales[3 * row / 16 + 5] = 0x7f,
