@@ -160,7 +160,7 @@ fn possible(p: &Profile, dtype: Dtype, format: Format, [m, k, n]: [i64; 3]) -> O
 mod tests {
     use super::super::{candidates, subject};
     use super::*;
-    use crate::vulkan::tune::fusion::row_product;
+    use crate::vulkan::tune::fusion::{joins_products, row_product};
     use crate::vulkan::tune::tests::devices;
 
     fn codes(group: u32) -> Format {
@@ -218,6 +218,27 @@ mod tests {
             None
         );
         assert_eq!([2, 8, 9, 16, 17, 64].map(columns), [8, 8, 16, 16, 32, 32]);
+    }
+
+    #[test]
+    fn groups_of_sixteen_are_joined_where_they_go_here() {
+        let mut p = devices::h200();
+        let format = Format { mode: Mode::Nvfp4, group: 16, bits: 4 };
+        for (ptx, sizes, joined) in [
+            (false, [8, 4096, 12288], false),
+            (true, [8, 4096, 12288], true),
+            (true, [64, 4096, 12288], true),
+            (true, [8, 4096, 12289], false),
+            (true, [65, 4096, 12288], false),
+            (true, [8, 512, 512], false),
+        ] {
+            p.features.ptx = ptx;
+            assert_eq!(joins_products(&p, format, Dtype::BF16, sizes, &|_, _| true), joined, "{sizes:?}");
+            // Several that are joined go here, whatever they are together.
+            let [m, k, n] = sizes;
+            let all = self::joined(&p, &row_product(format, Dtype::BF16, [m, k, 3 * n]));
+            assert!(all.is_some() || !joined, "{sizes:?}");
+        }
     }
 
     #[test]
