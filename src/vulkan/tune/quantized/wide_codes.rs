@@ -36,6 +36,8 @@ pub(in crate::vulkan) const BYTES: u32 = 128;
 pub(in crate::vulkan) const COLUMN: u32 = 20;
 /// Places that the kernel counts in 32 bits.
 const REACH: i64 = 1 << 31;
+/// Fewest weights of formats that `few_rows` does not have: of fewer, commands take what they take to begin and to end.
+const LEAST: i64 = 1 << 21;
 /// Most workgroups that share K.
 const SPLITS: i64 = 12;
 /// Workgroups that a device has at once: one a multiprocessor.
@@ -53,8 +55,9 @@ const OF_BATCH: i64 = 160;
 const JOIN: i64 = 500;
 /// The twin without its work, and a batch of a block for each multiprocessor.
 const TWIN: [i64; 2] = [600, 20];
-/// The same of the kernels on Vulkan's matrices.
-const SHADERS: [i64; 2] = [600, 40];
+/// A batch, and what workgroups that share K add, by rows of x at a time, of formats that `few_rows` does not have (H200, within steps of 8B,
+/// docs/performance.md).
+const OTHERS_COST: [[i64; 2]; 3] = [[140, 350], [145, 430], [150, 650]];
 
 /// Elements of K of a row that are asked for at a time.
 pub(in crate::vulkan) const fn batch(format: Format) -> u32 {
@@ -64,7 +67,26 @@ pub(in crate::vulkan) const fn batch(format: Format) -> u32 {
 /// Rows of x at a time of so many.
 pub(in crate::vulkan) fn columns(m: i64) -> u32 {
     // FITS: at most 32.
-    COLUMNS.into_iter().find(|&n| m <= n).unwrap_or(COLUMNS[2]) as u32
+    COLUMNS[place(m)] as u32
+}
+
+/// Its place among [`COLUMNS`].
+fn place(m: i64) -> usize {
+    COLUMNS.into_iter().position(|n| m <= n).unwrap_or(COLUMNS.len() - 1)
+}
+
+/// What a batch of a block for each multiprocessor takes the kernels on Vulkan's matrices, by up to 8, 16 and 32 rows of x (H200, within steps
+/// of 8B: 4096 x 4096 of eight bits stays there, 12 to 16 us for 15 to 19; docs/performance.md). Those of groups of 16 are none.
+fn shaders(format: Format) -> [i64; 3] {
+    match (format.mode, format.bits, format.group) {
+        (Mode::Affine, 8, 32) => [17, 17, 22],
+        (Mode::Affine, 8, _) => [13, 14, 17],
+        (Mode::Affine, _, 32) => [24, 21, 39],
+        (Mode::Affine, ..) => [17, 19, 28],
+        (Mode::Mxfp4, ..) => [32, 37, 41],
+        (Mode::Mxfp8, ..) => [23, 25, 26],
+        (Mode::Nvfp4, ..) => [63, 126, 130],
+    }
 }
 
 /// Whether `few_rows` knows the format.
@@ -123,12 +145,13 @@ pub(super) fn tried(p: &Profile, s: &Shape) -> bool {
 /// the twin.
 pub(in crate::vulkan) fn splits(p: &Profile, dtype: Dtype, format: Format, sizes: [i64; 3]) -> Option<u32> {
     let (splits, cost) = possible(p, dtype, format, sizes)?;
-    let [_, k, n] = sizes;
-    let [start, each] = if of_few_rows(format) { TWIN } else { SHADERS };
-    let twin =
-        start + each * ceil(n, BLOCK.into()) * (k / i64::from(batch(format))) / p.count(&RESIDENT) as i64;
-    let asked = native() && !of_few_rows(format);
-    (asked || cost < twin).then_some(splits)
+    let [m, k, n] = sizes;
+    let shared = of_few_rows(format);
+    let each = if shared { TWIN[1] } else { shaders(format)[place(m)] };
+    let work = ceil(n, BLOCK.into()) * (k / i64::from(batch(format)));
+    let twin = TWIN[0] + each * work / p.count(&RESIDENT) as i64;
+    let pays = cost < twin && (shared || n * k >= LEAST);
+    (pays || native() && !shared).then_some(splits)
 }
 
 /// The same wherever it can be, and what it takes.
@@ -138,17 +161,18 @@ fn possible(p: &Profile, dtype: Dtype, format: Format, [m, k, n]: [i64; 3]) -> O
     if !p.features.ptx || !rows.contains(&m) || !decodes(format, dtype) || other {
         return None;
     }
-    let of_batch = i64::from(batch(format));
-    let fits = k > 0 && k % of_batch == 0 && (1..REACH).contains(&(n * k)) && m * n < REACH;
+    let length = i64::from(batch(format));
+    let fits = k > 0 && k % length == 0 && (1..REACH).contains(&(n * k)) && m * n < REACH;
     if !fits {
         return None;
     }
-    let (blocks, all) = (ceil(n, BLOCK.into()), k / of_batch);
+    let (blocks, all) = (ceil(n, BLOCK.into()), k / length);
     let resident = p.count(&RESIDENT) as i64;
     let units = ceil(blocks, ACROSS.into());
+    let [of_batch, join] = if of_few_rows(format) { [OF_BATCH, JOIN] } else { OTHERS_COST[place(m)] };
     let cost = |splits: i64| {
         let rounds = ceil(units * splits, resident);
-        rounds * (START + ceil(all, splits) * OF_BATCH) + if splits > 1 { JOIN } else { 0 }
+        rounds * (START + ceil(all, splits) * of_batch) + if splits > 1 { join } else { 0 }
     };
     // As many as have something to do.
     let possible = (1..=all.min(SPLITS)).filter(|&s| ceil(all, ceil(all, s)) == s);
@@ -218,6 +242,35 @@ mod tests {
             None
         );
         assert_eq!([2, 8, 9, 16, 17, 64].map(columns), [8, 8, 16, 16, 32, 32]);
+    }
+
+    /// As measured on an H200: all but the shortest matrices of eight bits, of others those too.
+    #[test]
+    fn widths_of_a_model_go_where_they_were_faster() {
+        let mut p = devices::h200();
+        p.features.ptx = true;
+        let sizes = [[4096, 24576], [12288, 4096], [4096, 6144], [4096, 4096]];
+        let of = |mode, group, bits, m| {
+            let format = Format { mode, group, bits };
+            sizes.map(|[k, n]| splits(&p, Dtype::BF16, format, [m, k, n]))
+        };
+        for m in [8, 16, 32, 64] {
+            assert_eq!(of(Mode::Affine, 64, 8, m), [Some(1), Some(6), Some(4), None], "{m}");
+            for (mode, group, bits) in [
+                (Mode::Affine, 32, 8),
+                (Mode::Affine, 32, 4),
+                (Mode::Affine, 128, 4),
+                (Mode::Mxfp4, 32, 4),
+                (Mode::Mxfp8, 32, 8),
+                (Mode::Nvfp4, 16, 4),
+            ] {
+                let all = [Some(1), Some(6), Some(4), Some(6)];
+                assert_eq!(of(mode, group, bits, m), all, "{mode:?} {group} {bits} {m}");
+            }
+        }
+        let short = [[1024, 6144], [3072, 1024], [1024, 4096], [2048, 1024]];
+        let eight = Format { mode: Mode::Affine, group: 64, bits: 8 };
+        assert_eq!(short.map(|[k, n]| splits(&p, Dtype::BF16, eight, [8, k, n])), [None; 4]);
     }
 
     #[test]
