@@ -151,8 +151,8 @@ pub fn normalises(
 ) -> bool {
     match format {
         _ if sizes[0] > 1 && NORM_HELD.disabled() => false,
-        Some(_) if sizes[0] == 1 => true,
         Some(format) if wide_codes::splits(p, dtype, format, sizes).is_some() => false,
+        Some(_) if sizes[0] == 1 => true,
         Some(format) => {
             few_rows::layout(p, &row_product(format, dtype, sizes)).is_some_and(|f| f.splits == 1)
         }

@@ -13,15 +13,17 @@ use crate::vulkan::tune::profile::{Best, Profile, best};
 pub static QMM_WIDE: KernelVariant = KernelVariant::new(
     "qmm_wide",
     "qmm_few_rows, for 17 to 64 rows by long matrices of four-bit codes on GPUs that take PTX; the kernels on Vulkan's matrices, for 2 \
-     to 64 rows by codes of four and eight bits that qmm_few_rows does not take",
+     to 64 rows by codes of four and eight bits that qmm_few_rows does not take; those of one row, for small floats",
 );
 
 /// Rows of x at a time: as many as there are.
 const COLUMNS: [i64; 3] = [8, 16, 32];
 /// Rows that it takes, at most 32 at a time, of formats that `few_rows` has too.
 const ROWS: RangeInclusive<i64> = 17..=64;
-/// The same of other formats.
+/// The same of other formats, and of small floats, of which chains have no single rows.
 const OTHERS: RangeInclusive<i64> = 2..=64;
+/// See [`OTHERS`].
+const SMALL_FLOATS: RangeInclusive<i64> = 1..=64;
 /// Rows of weights of a warp.
 pub(in crate::vulkan) const BLOCK: u32 = 16;
 /// Warps that multiply, three warpgroups, and those that bring rows of x.
@@ -76,7 +78,8 @@ fn place(m: i64) -> usize {
 }
 
 /// What a batch of a block for each multiprocessor takes the kernels on Vulkan's matrices, by up to 8, 16 and 32 rows of x (H200, within steps
-/// of 8B: 4096 x 4096 of eight bits stays there, 12 to 16 us for 15 to 19; docs/performance.md). Those of groups of 16 are none.
+/// of 8B: 4096 x 4096 of eight bits stays there, 12 to 16 us for 15 to 19; docs/performance.md). Those of groups of 16 are none; single rows
+/// are those of a shader that reads as many codes at a time.
 fn shaders(format: Format) -> [i64; 3] {
     match (format.mode, format.bits, format.group) {
         (Mode::Affine, 8, 32) => [17, 17, 22],
@@ -87,6 +90,11 @@ fn shaders(format: Format) -> [i64; 3] {
         (Mode::Mxfp8, ..) => [23, 25, 26],
         (Mode::Nvfp4, ..) => [63, 126, 130],
     }
+}
+
+/// The same of a single row (a layer of 8B on an H200: mxfp4 159 us, nvfp4 162, mxfp8 193).
+fn single(format: Format) -> i64 {
+    if format.bits == 8 { 20 } else { 30 }
 }
 
 /// Whether `few_rows` knows the format.
@@ -147,7 +155,11 @@ pub(in crate::vulkan) fn splits(p: &Profile, dtype: Dtype, format: Format, sizes
     let (splits, cost) = possible(p, dtype, format, sizes)?;
     let [m, k, n] = sizes;
     let shared = of_few_rows(format);
-    let each = if shared { TWIN[1] } else { shaders(format)[place(m)] };
+    let each = match m {
+        _ if shared => TWIN[1],
+        1 => single(format),
+        _ => shaders(format)[place(m)],
+    };
     let work = ceil(n, BLOCK.into()) * (k / i64::from(batch(format)));
     let twin = TWIN[0] + each * work / p.count(&RESIDENT) as i64;
     let pays = cost < twin && (shared || n * k >= LEAST);
@@ -156,7 +168,11 @@ pub(in crate::vulkan) fn splits(p: &Profile, dtype: Dtype, format: Format, sizes
 
 /// The same wherever it can be, and what it takes.
 fn possible(p: &Profile, dtype: Dtype, format: Format, [m, k, n]: [i64; 3]) -> Option<(u32, i64)> {
-    let rows = if of_few_rows(format) { ROWS } else { OTHERS };
+    let rows = match format.mode {
+        _ if of_few_rows(format) => ROWS,
+        Mode::Affine => OTHERS,
+        _ => SMALL_FLOATS,
+    };
     let other = forced().is_some() || plain() || QMM_WIDE.disabled();
     if !p.features.ptx || !rows.contains(&m) || !decodes(format, dtype) || other {
         return None;
@@ -230,7 +246,8 @@ mod tests {
             p.features.ptx = true;
             assert_eq!(layout(&p, &s(Dtype::BF16, m)), Some(1), "{format:?} {m}");
             assert_eq!(layout(&p, &s(Dtype::F16, m)).is_some(), !wide.contains(&format), "{format:?}");
-            assert_eq!([1, 65].map(|m| layout(&p, &s(Dtype::BF16, m))), [None; 2]);
+            assert_eq!(layout(&p, &s(Dtype::BF16, 65)), None);
+            assert_eq!(layout(&p, &s(Dtype::BF16, 1)).is_some(), !format.affine());
             assert_eq!(layout(&p, &s(Dtype::F32, m)), None);
             assert_eq!(layout(&p, &Shape { batch: 2, ..s(Dtype::BF16, m) }), None);
             // Of short matrices little is read: shaders start and end faster.
