@@ -5,7 +5,7 @@ use super::attention::{ROTATED_FEATURES, ROTATED_ROWS, SDPA_ROPE, SDPA_VECTOR};
 use super::gemv::{GEMV, held, takes_norm, wide};
 use super::profile::Profile;
 use super::quantized::picked::grouped;
-use super::quantized::{QMM_ROWS, Shape, Variant, choose, few_rows, of_rows, runs, wide_codes};
+use super::quantized::{QMM_ROWS, Shape, Variant, choose, few_picked, few_rows, of_rows, runs, wide_codes};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::kernels::Epilogue;
@@ -191,7 +191,9 @@ pub fn joins_picks(
     let rows =
         || picks <= MOST_PICKS && bytes <= PICKED_BYTES && !runs(picks, matrices) && !QMM_ROWS.disabled();
     let shape = Shape { batch: picks, matrices, ..row_product(format, dtype, [1, k, n]) };
-    whole && (grouped(p, &shape, true, known).is_some() || rows())
+    // Where each matrix is read once for all of its picks there is no such bound.
+    let once = || few_picked::layout(p, &shape, false, false).is_some();
+    whole && (grouped(p, &shape, true, known).is_some() || once() || rows())
 }
 
 /// Whether the kernel over rotated rows takes so many of so many features.

@@ -83,3 +83,15 @@ fn lists_have_room_for_all_items() {
         assert!(own(matrices) * 32 >= matrices && own(matrices).is_multiple_of(4));
     }
 }
+
+/// Sixteen picks of eight large matrices are joined where each of these is read once.
+#[test]
+fn picks_of_large_matrices_are_joined() {
+    use crate::vulkan::tune::fusion::joins_picks;
+    let format = Format::new("test", Mode::Affine, 64, 4).unwrap();
+    let mut p = hopper();
+    let joins = |p: &Profile, k| joins_picks(p, format, Dtype::BF16, [k, 14336, 16, 8], &|_, _| false);
+    assert!(joins(&p, 4096) && !joins(&p, 6144));
+    p.features.ptx = false;
+    assert!(!joins(&p, 4096));
+}
