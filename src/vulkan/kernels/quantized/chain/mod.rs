@@ -134,7 +134,7 @@ fn stored_after<'a>(j: &Joined<'a>) -> &'a [u64] {
 fn flags(j: &Joined, after: usize) -> u32 {
     u32::from(j.norm.is_some())
         | u32::from(j.kept.is_some()) << 1
-        | u32::from(j.pair()) * PAIR
+        | (u32::from(j.pair()) * PAIR)
         | read_after(j) << 8
         | (after as u32) << 16
 }
