@@ -95,6 +95,32 @@ def test_layers_with_biases_are_one_kernel(rng, dtype, normalised):
         close(one, want, dtype)
 
 
+def test_what_is_added_may_be_made_between_and_by_products(rng):
+    a, b, x = Layer(rng, 32, 64), Layer(rng, 32, 64), normal(rng, 1, 64)
+    v, w = normal(rng, 32), normal(rng, 32)
+    row, first = h.to_np(x), lambda: mx.addmm(v, x, a.layer.weight.T)
+    one = a.of(row) + h.to_np(v)
+
+    def by_product():
+        p = first()
+        return p, mx.addmm(p, x, b.layer.weight.T)
+
+    def by_view_of_product():
+        p = first()
+        return p, mx.addmm(p.reshape(32), x, b.layer.weight.T)
+
+    def between():
+        p = first()
+        return p, mx.addmm(mx.exp(w), x, b.layer.weight.T)
+
+    for f, more in ((by_product, one), (by_view_of_product, one), (between, np.exp(h.to_np(w)))):
+        for _ in range(20):
+            got = f()
+            mx.eval(got)
+            close(got[0], one, "float32")
+            close(got[1], b.of(row) + more, "float32")
+
+
 def test_sums_that_are_none_of_a_bias_stay_apart(rng):
     a, b, x = Layer(rng, 33, 64), Layer(rng, 20, 64), normal(rng, 1, 64)
     c, d, one = normal(rng, 33), normal(rng, 20), mx.array(0.5)

@@ -28,8 +28,12 @@ pub(in crate::fusion) fn biases(free: &Free, results: &[usize], stream: Stream) 
         found.steps.push(sum);
         found.arrays.push((sum, k));
     }
-    // What one workgroup makes no other one may read.
-    let own = |a: &Array| results.iter().chain(&found.steps).any(|&i| free.array(i).same(a));
-    let apart = |&(sum, k): &Input| free.node(sum).is_some_and(|n| !own(&n.inputs[k]));
-    found.arrays.iter().all(apart).then_some(found)
+    let made: SmallVec<[usize; 6]> = results.iter().chain(&found.steps).copied().collect();
+    made_elsewhere(free, &made, &found.arrays).then_some(found)
+}
+
+/// Whether none of these arrays is what steps of a join make: what one workgroup makes no other one may read.
+pub(in crate::fusion) fn made_elsewhere(free: &Free, made: &[usize], arrays: &[Input]) -> bool {
+    let own = |a: &Array| made.iter().any(|&i| free.array(i).same(a));
+    arrays.iter().all(|&(step, k)| free.node(step).is_some_and(|n| !own(&n.inputs[k])))
 }

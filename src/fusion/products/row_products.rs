@@ -5,7 +5,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::following::following;
-use super::row_biases::biases;
+use super::row_biases::{biases, made_elsewhere};
 use crate::core::layout::is_row_major;
 use crate::core::{Array, Dtype, Result, Stream};
 use crate::fusion::device;
@@ -273,6 +273,10 @@ pub(in crate::fusion) fn together(free: &Free, i: usize, stream: Stream) -> Opti
     let mut results: SmallVec<[usize; 3]> = all.iter().map(|p| p.result).collect();
     let (mut follow, mut arrays) = (None, SmallVec::new());
     let mut biased: SmallVec<[Input; 3]> = all.iter().filter_map(|p| p.bias).collect();
+    if !biased.is_empty() {
+        // What the products add may be made between them, or by them.
+        at = free.place(&members, &results).filter(|_| made_elsewhere(free, &members, &biased))?;
+    }
     if all.len() <= 2
         && biased.is_empty()
         && let Some(f) = following(free, &results, stream)
