@@ -73,6 +73,8 @@ impl Chained {
         let last = self.stages.len().checked_sub(1);
         self.picks.is_none()
             && !self.holds.values()
+            // Beside longer ones there is no room for what is picked.
+            && self.row(0) == chain::LONGEST
             && rows == 1
             && c.choice.dtype == self.dtype
             && self.stages.len() < STAGES
