@@ -20,6 +20,7 @@ import time
 
 import mlx.core as mx
 import numpy as np
+from models import warm
 
 try:
     import torch
@@ -111,19 +112,11 @@ def product(dtype, shape, turned):
     return call, wait
 
 
-def busy(seconds):
-    """Keeps the GPU at work: clocks of idle ones are low."""
-    x = mx.zeros((1 << 26,))
-    until = time.perf_counter() + seconds
-    while time.perf_counter() < until:
-        mx.eval(x + 1)
-
-
 def ours(dtype, shape, turned, budget):
     """Seconds of the first calls, of a neighbour's and of its own, and the least ones."""
     cold = first_calls(*product(dtype, neighbour(shape), turned))
     call, wait = product(dtype, shape, turned)
-    busy(0.03)
+    warm(0.03)
     # As many calls as take a while: three of some microseconds are the host's time.
     new = first_calls(call, wait, 3 if 2 * math.prod(shape) > 1e11 else 30)
     return cold, new, loop(call, wait, budget)[1]

@@ -289,6 +289,18 @@ fn operands(op: &str, a: &Array, b: &Array, dtype: Dtype, s: Stream) -> Result<O
     Ok(Operands { a: x, b: y, shape: with([m, n]), drop })
 }
 
+/// The product of a stack of rows, which has so many columns, as that of one tall matrix.
+fn tall(
+    a: &Array,
+    columns: &[i64],
+    s: Stream,
+    product: impl FnOnce(&Array) -> Result<Array>,
+) -> Result<Array> {
+    let stack = &a.shape()[..a.ndim() - 1];
+    let flat = product(&reshape(a, &[stack.iter().product(), a.dim(-1)], s)?)?;
+    reshape(&flat, &[stack, columns].concat(), s)
+}
+
 /// Matrix product over the last two axes; leading axes broadcast; vectors act as rows or columns.
 pub fn matmul(a: &Array, b: &Array, s: Stream) -> Result<Array> {
     let dtype = product_dtype("matmul", &[a, b], s)?;
@@ -297,11 +309,7 @@ pub fn matmul(a: &Array, b: &Array, s: Stream) -> Result<Array> {
     }
     // A stack of rows times one matrix is one tall product. (Kernels see that too, but not the derivatives.)
     if a.ndim() > 2 && b.ndim() <= 2 && b.ndim() > 0 && a.dim(-1) == b.shape()[0] {
-        let rows = a.shape()[..a.ndim() - 1].iter().product();
-        let flat = matmul(&reshape(a, &[rows, a.dim(-1)], s)?, b, s)?;
-        let mut shape: Shape = a.shape()[..a.ndim() - 1].into();
-        shape.extend_from_slice(&b.shape()[1..]);
-        return reshape(&flat, &shape, s);
+        return tall(a, &b.shape()[1..], s, |flat| matmul(flat, b, s));
     }
     let o = operands("matmul", a, b, dtype, s)?;
     let out = Array::lazy(o.shape, dtype, Matmul, vec![o.a, o.b], s)?;
@@ -317,11 +325,9 @@ pub fn addmm(c: &Array, a: &Array, b: &Array, alpha: f32, beta: f32, s: Stream) 
     }
     // One tall product, as for `matmul`; the addend is the same for each row.
     if a.ndim() > 2 && b.ndim() == 2 && c.ndim() <= 1 && dtype != Dtype::C64 {
-        let (rows, n) = (a.shape()[..a.ndim() - 1].iter().product(), b.dim(-1));
+        let n = b.dim(-1);
         if a.dim(-1) == b.dim(-2) && (c.size() == 1 || c.size() as i64 == n) {
-            let flat = addmm(c, &reshape(a, &[rows, a.dim(-1)], s)?, b, alpha, beta, s)?;
-            let shape: Shape = a.shape()[..a.ndim() - 1].iter().copied().chain([n]).collect();
-            return reshape(&flat, &shape, s);
+            return tall(a, &[n], s, |flat| addmm(c, flat, b, alpha, beta, s));
         }
     }
     let o = operands("addmm", a, b, dtype, s)?;
