@@ -297,7 +297,8 @@ fn tall(
     product: impl FnOnce(&Array) -> Result<Array>,
 ) -> Result<Array> {
     let stack = &a.shape()[..a.ndim() - 1];
-    let flat = product(&reshape(a, &[stack.iter().product(), a.dim(-1)], s)?)?;
+    let rows = a.shape()[..a.ndim() - 1].iter().product();
+    let flat = product(&reshape(a, &[rows, a.dim(-1)], s)?)?;
     reshape(&flat, &[stack, columns].concat(), s)
 }
 
