@@ -15,6 +15,7 @@ use crate::core::fork::Made;
 use crate::core::{Result, fork};
 use crate::vulkan::report::compile_only;
 use crate::vulkan::shader::compiler;
+use crate::vulkan::tune::H200;
 use crate::vulkan::tune::file::{hides, settings};
 
 pub static DEVICE: Variable = Variable::new(
@@ -319,6 +320,10 @@ fn describe(
     };
     let driver_name = text(driver.driver_name_as_c_str().map_err(|_| ()));
     let driver_info = text(driver.driver_info_as_c_str().map_err(|_| ()));
+    let (name, kind) = match compile_only::rehearses() {
+        true => (H200.name.into(), AdapterKind::Discrete),
+        false => (name, kind),
+    };
     Ok(AdapterInfo {
         name,
         kind,

@@ -157,6 +157,7 @@ pub(super) unsafe fn dispatch(
     groups: [u32; 3],
 ) {
     let handle = match handle {
+        Handle::Shader(none) if none == vk::Pipeline::null() => return, // rehearsed
         Handle::Shader(pipeline) => pipeline,
         Handle::Native(kernel) => {
             // What such a command leaves bound is the driver's affair.

@@ -247,7 +247,8 @@ impl Device {
         let executables = features
             .pipeline_statistics
             .then(|| ash::khr::pipeline_executable_properties::Device::new(&loader.instance, &raw));
-        let importer = features.ptx.then(|| Importer::new(&loader.instance, &raw));
+        let importer =
+            (features.ptx && !compile_only::rehearses()).then(|| Importer::new(&loader.instance, &raw));
         let measured = read_text("profile", info).and_then(|t| Measured::parse(&t));
         let winners = read_text("winners", info).map(|t| Winners::parse(&t)).unwrap_or_default();
         let mut profile = Profile::new(info, features.clone(), measured, file, winners);

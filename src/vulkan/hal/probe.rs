@@ -15,6 +15,7 @@ use crate::vulkan::memory::exported;
 use crate::vulkan::report::compile_only;
 use crate::vulkan::shader::native::is_hopper;
 use crate::vulkan::tune::file::{Settings, hides, settings};
+use crate::vulkan::tune::made_up;
 use crate::vulkan::tune::memory::GRANTS_MORE;
 
 pub static UNIFIED: Variable = Variable::new(
@@ -192,6 +193,9 @@ pub(crate) fn open(
         lower(&mut features, s);
     }
     set_largest(&mut features);
+    if compile_only::rehearses() {
+        features = made_up::rehearsed(&features);
+    }
 
     let priorities = vec![1.0f32; families.iter().map(|f| f.1 as usize).max().unwrap_or(1)];
     let queues: Vec<vk::DeviceQueueCreateInfo> = families

@@ -1,6 +1,7 @@
 //! Devices that compile kernels and run nothing (MLX_VK_COMPILE_ONLY=1): operations choose, generate and compile as
 //! ever, but memory has addresses alone, commands are dropped, and results mean nothing. So every kernel meets the
-//! compiler of a GPU that nobody here owns. What drivers tell about each pipeline is kept for `report`.
+//! compiler of a GPU that nobody here owns. What drivers tell about each pipeline is kept for `report`. Or the device is
+//! one that is not there (`rehearses`).
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,15 +24,30 @@ use crate::vulkan::shader::pipeline::{Module, Source};
 pub static COMPILE_ONLY: Variable = Variable::new(
     "MLX_VK_COMPILE_ONLY",
     "0",
-    Values::SWITCH,
+    Values::Word(&["0", "1", H200_WORD]),
     "1: devices compile kernels and run nothing; what comes of it has no meaning. Drivers without hardware count as \
-         devices then. `python -m mlx.info --compile` sets it for the process that it starts",
+         devices then. `python -m mlx.info --compile` sets it for the process that it starts. h200: they are NVIDIA H200s that \
+         are not there, whose kernels nobody compiles; commands are recorded and submitted without them, so that they can be counted",
 );
+
+const H200_WORD: &str = "h200";
 
 /// Whether devices of this process only compile.
 pub fn on() -> bool {
-    static ON: Made<bool> = Made::new(|| COMPILE_ONLY.switch() == Some(true));
+    static ON: Made<bool> = Made::new(|| COMPILE_ONLY.word().is_some_and(|word| word != "0"));
     *ON
+}
+
+/// Whether devices are H200s that are not there: choices are theirs, kernels are written and not compiled, and command
+/// buffers hold all but the kernels. So what is joined, what is recorded and how long that takes shows without the card.
+pub fn rehearses() -> bool {
+    static ON: Made<bool> = Made::new(|| COMPILE_ONLY.word() == Some(H200_WORD));
+    *ON
+}
+
+/// Whether nothing is recorded or submitted.
+pub fn drops() -> bool {
+    on() && !rehearses()
 }
 
 /// Addresses of memory that is not there; no two blocks share any.

@@ -10,6 +10,7 @@ pub mod file;
 pub mod fusion;
 pub mod gemv;
 pub mod index;
+pub mod made_up;
 pub mod matmul;
 pub mod memory;
 pub mod norm;
