@@ -219,20 +219,21 @@ impl<'a> Free<'a> {
         i + 1..self.steps.len().min(i + 1 + reach)
     }
 
-    /// Whether one of `reads`, which step `i` does, is not there in the turn of `at`; `joined` make their own.
-    pub fn made_later(&self, at: usize, i: usize, reads: &[Array], joined: &[usize]) -> bool {
-        let takes = |k: usize| reads.iter().any(|a| self.steps[k].makes(a));
-        (at..i).any(|k| !joined.contains(&k) && takes(k))
-            || self.late.iter().rev().take(REACH).any(|&(k, ready)| ready > at && takes(k))
-    }
-
     /// Where steps are joined: as early as what they read is there, since what they give may be read soon. None
     /// where somebody else would read a result before it is there.
     pub fn place(&self, members: &[usize], results: &[usize]) -> Option<usize> {
         let reads = |k: usize| self.steps[k].node.as_ref().map_or(&[][..], |n| &n.inputs);
         let takes_result = |k: usize| reads(k).iter().any(|a| results.iter().any(|&r| self.array(r).same(a)));
-        let made_later = |at: usize| members.iter().any(|&m| self.made_later(at, m, reads(m), members));
-        let at = members.iter().copied().filter(|&m| !made_later(m)).min()?;
+        // The first turn in which all that members read is there.
+        let mut ready = members.iter().copied().min()?;
+        for &m in members {
+            let takes = |k: usize| reads(m).iter().any(|a| self.steps[k].makes(a));
+            let made = (ready..m).rev().find(|&k| !members.contains(&k) && takes(k));
+            ready = made.map_or(ready, |k| k + 1);
+            let late = self.late.iter().rev().take(REACH).filter(|l| l.1 > ready && takes(l.0));
+            ready = late.map(|l| l.1).max().unwrap_or(ready);
+        }
+        let at = members.iter().copied().filter(|&m| m >= ready).min()?;
         let from = results.iter().copied().min()?;
         let early = (from..at).any(|k| !members.contains(&k) && takes_result(k));
         (!early).then_some(at)
