@@ -3,7 +3,7 @@
 use super::{forced, plain, streams};
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
-use crate::kernels::quantized::quant::Format;
+use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::tune::gemv;
 use crate::vulkan::tune::profile::Profile;
 
@@ -37,14 +37,23 @@ pub(in crate::vulkan) const LANES: u32 = 256;
 pub(in crate::vulkan) struct Kind {
     pub group: u32,
     pub bits: u32,
+    /// Codes are small floats (E2M1), and scales powers of two.
+    pub floats: bool,
 }
 
 impl Kind {
     /// Elements of 16 bits.
-    pub const VALUES: Kind = Kind { group: 0, bits: 16 };
+    pub const VALUES: Kind = Kind::codes(0, 16);
+    /// Small floats (MXFP4).
+    pub const FLOATS: Kind = Kind { floats: true, ..Kind::codes(32, 4) };
+
+    /// Whole numbers.
+    pub const fn codes(group: u32, bits: u32) -> Kind {
+        Kind { group, bits, floats: false }
+    }
 
     pub fn of(format: Option<Format>) -> Kind {
-        format.map_or(Kind::VALUES, |f| Kind { group: f.group, bits: f.bits })
+        format.map_or(Kind::VALUES, |f| Kind { floats: !f.affine(), ..Kind::codes(f.group, f.bits) })
     }
 
     pub fn values(self) -> bool {
@@ -105,7 +114,8 @@ pub(in crate::vulkan) struct Cut {
 /// Whether rows of `k` elements, normalised or not, go through such kernels. One product alone takes what it did (H200, us of o, gate and up,
 /// down, q k v of 8B by a host of its own 6.3, 19.2, 11.5, 8.4; qmm_stream in PTX 6.4, 18.4, 11, 8.9).
 pub(in crate::vulkan) fn takes(p: &Profile, format: Format, dtype: Dtype, [k, norm]: [i64; 2]) -> bool {
-    let codes = format.affine() && [4, 8].contains(&format.bits) && [32, 64, 128].contains(&format.group);
+    let whole = format.affine() && [4, 8].contains(&format.bits) && [32, 64, 128].contains(&format.group);
+    let codes = whole || format.mode == Mode::Mxfp4;
     let asked = forced().is_some() || plain() || streams();
     let fits = k % i64::from(format.group) == 0;
     codes && fits && !asked && rows(p, dtype, [k, norm]) && !QMM_CHAIN.disabled()
@@ -181,9 +191,8 @@ pub(in crate::vulkan) fn tiles(rows: i64) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::quantized::quant::Mode;
 
-    const CODES: Kind = Kind { group: 64, bits: 4 };
+    const CODES: Kind = Kind::codes(64, 4);
 
     /// All tiles are somebody's, and what is cut fits shared memory; 132 workgroups, 114 and 78.
     #[test]
@@ -214,8 +223,8 @@ mod tests {
     /// Rows of 14B and of Qwen2.5-7B beside the sums of the products before them, hidden sizes of 5120 and 3584.
     #[test]
     fn long_rows_leave_room_for_sums() {
-        let kinds = [32, 64, 128].map(|group| [4, 8].map(|bits| Kind { group, bits }));
-        for kind in kinds.into_iter().flatten().chain([Kind::VALUES]) {
+        let kinds = [32, 64, 128].map(|group| [4, 8].map(|bits| Kind::codes(group, bits)));
+        for kind in kinds.into_iter().flatten().chain([Kind::VALUES, Kind::FLOATS]) {
             assert_eq!(kind.row(1024), LONGEST);
             for (k, hidden) in [(17408, 5120_u32), (18944, 3584)] {
                 let row = kind.row(k);

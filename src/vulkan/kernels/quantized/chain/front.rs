@@ -14,7 +14,7 @@ use crate::vulkan::tune::quantized::chain::{self, Kind};
 /// Bytes of words: of the result, and of what parts leave, so many at most.
 pub(super) const BYTES: usize = WORDS + FRONT_LEFT as usize;
 /// What matrices of a chain without products hold.
-const NONE: Kind = Kind { group: 64, bits: 4 };
+const NONE: Kind = Kind::codes(64, 4);
 
 /// The attention that comes first.
 pub(super) struct Front {

@@ -150,7 +150,8 @@ impl KernelKey for Key {
         let afters = self.afters.iter().map(|a| format!("_{}", a.program.name()));
         let kind = match self.chain.holds {
             Kind::VALUES => "gemv_chain".to_string(),
-            Kind { group, bits } => format!("qmm_chain_q{bits}g{group}"),
+            Kind { floats: true, .. } => "qmm_chain_mxfp4".to_string(),
+            Kind { group, bits, .. } => format!("qmm_chain_q{bits}g{group}"),
         };
         // What all names said before there was another dtype.
         let kind = if self.chain.half() { kind + "_float16" } else { kind };
@@ -237,7 +238,9 @@ impl Chained {
     fn told(&self, args: &Args) -> SmallVec<[u8; 256]> {
         let front = self.front.as_ref().map_or(&[][..], |f| f.args.bytes());
         let picks = self.picks.as_ref().map_or(&[][..], |p| p.1.bytes());
-        args.bytes().iter().chain(front).chain(picks).copied().collect()
+        let mut all = SmallVec::with_capacity(size_of::<Args>() + front.len() + picks.len());
+        [args.bytes(), front, picks].into_iter().for_each(|part| all.extend_from_slice(part));
+        all
     }
 
     /// The number of what comes after a product, from 1 on; 0 is nothing.

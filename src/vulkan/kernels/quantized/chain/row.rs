@@ -81,8 +81,8 @@ impl Chain {
         // Elements k and k + 4 are a pair, as the codes that one mask takes; of eight bits k and k + 2.
         let pairs = if self.holds.bits == 8 { [[a, b], [c, e]] } else { [[a, c], [b, e]] };
         let [[p, q], [r, s]] = pairs;
-        // Codes of the second mask are four places up.
-        let up = [0, u32::from(self.holds.bits == 4)];
+        // Whole codes of the second mask are four places up.
+        let up = self.up();
         put(
             o,
             format_args!(

@@ -9,7 +9,28 @@ use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use smallvec::smallvec;
 
 /// Codes of four bits.
-const FOUR: Kind = Kind { group: 64, bits: 4 };
+const FOUR: Kind = Kind::codes(64, 4);
+/// The format of what matrices hold, if that is codes.
+pub(super) fn format_of(holds: Kind) -> Option<Format> {
+    let mode = if holds.floats { Mode::Mxfp4 } else { Mode::Affine };
+    (!holds.values()).then(|| Format::new("test", mode, holds.group.into(), holds.bits.into()).unwrap())
+}
+
+/// A matrix of rows of such a length, of what `holds` says.
+pub(super) fn matrix_of(
+    dtype: Dtype,
+    holds: Kind,
+    c: &mut Chance,
+    m: &mut Memory,
+    [rows, k]: [usize; 2],
+) -> Quantised {
+    match format_of(holds).filter(|f| !f.affine()) {
+        // Numbers up to about one.
+        Some(format) => Quantised::coded((dtype, format), 118..126, c, m, [rows, k]),
+        None => Quantised::with(dtype, holds.bits, c, m, [rows, k, holds.group as usize]),
+    }
+}
+
 const ROWS: i64 = 64;
 const BYTES: u64 = 2 * ROWS as u64;
 
@@ -93,8 +114,8 @@ impl Chained {
 #[test]
 fn texts_are_whole() {
     let kinds = [Dtype::BF16, Dtype::F16];
-    let of = |bits| [32, 64, 128].map(|group| Kind { group, bits });
-    let all = of(4).into_iter().chain(of(8)).chain([Kind::VALUES]);
+    let of = |bits| [32, 64, 128].map(|group| Kind::codes(group, bits));
+    let all = of(4).into_iter().chain(of(8)).chain([Kind::VALUES, Kind::FLOATS]);
     for (holds, dtype) in all.flat_map(|g| kinds.map(|d| (g, d))) {
         for ragged in [false, true] {
             let row = holds.row(if ragged { 18944 } else { 4096 });
@@ -133,8 +154,8 @@ pub(super) fn follow(chain: &mut Chained, j: &Joined) {
 /// for each other, rows that end inside a span and batch, more spans than one, more workgroups than tiles.
 #[test]
 fn chains_compute_what_their_products_do() {
-    let eight = |group| Kind { group, bits: 8 };
-    let four = |group| Kind { group, bits: 4 };
+    let eight = |group| Kind::codes(group, 8);
+    let four = |group| Kind::codes(group, 4);
     for (dtype, holds, [hidden, q, kv, inner], workgroups, scale) in [
         (Dtype::BF16, eight(64), [192, 128, 64, 256], 3, 1.0),
         (Dtype::BF16, eight(64), [256, 2112, 64, 320], 8, 1.0),
@@ -149,6 +170,14 @@ fn chains_compute_what_their_products_do() {
         (Dtype::BF16, four(64), [2112, 64, 4, 128], 24, 1.0),
         (Dtype::BF16, four(128), [256, 2176, 12, 384], 7, 1.0),
         (Dtype::BF16, four(32), [352, 1056, 32, 96], 5, 1.0),
+        (Dtype::BF16, Kind::FLOATS, [192, 128, 64, 256], 3, 1.0),
+        (Dtype::BF16, Kind::FLOATS, [352, 1056, 32, 96], 5, 1.0),
+        (Dtype::BF16, Kind::FLOATS, [256, 2112, 64, 2880], 8, 1.0),
+        (Dtype::BF16, Kind::FLOATS, [192, 128, 64, 256], 3, 1e12),
+        (Dtype::BF16, Kind::FLOATS, [64, 128, 4, 18944], 40, 1.0),
+        (Dtype::F16, Kind::FLOATS, [192, 128, 64, 256], 3, 1.0),
+        (Dtype::F16, Kind::FLOATS, [352, 1056, 32, 96], 5, 1.0),
+        (Dtype::F16, Kind::FLOATS, [192, 128, 64, 256], 3, 1e-6),
         (Dtype::BF16, Kind::VALUES, [192, 520, 64, 256], 3, 1.0),
         (Dtype::BF16, Kind::VALUES, [520, 2112, 12, 1032], 9, 1.0),
         // Rows of which threads bring some elements later.
@@ -168,9 +197,7 @@ fn chains_compute_what_their_products_do() {
         (Dtype::F16, four(64), [192, 128, 64, 256], 3, 1e-6),
     ] {
         let (mut c, mut m) = (Chance(5), Memory::default());
-        let mut matrix = |m: &mut Memory, rows, k| {
-            Quantised::with(dtype, holds.bits, &mut c, m, [rows, k, holds.group as usize])
-        };
+        let mut matrix = |m: &mut Memory, rows, k| matrix_of(dtype, holds, &mut c, m, [rows, k]);
         let (o, up) = (matrix(&mut m, hidden, q), matrix(&mut m, inner, hidden));
         let three = [q, kv, kv].map(|n| matrix(&mut m, n, inner));
         let [x, res, w] = [(q, scale, 0.0), (hidden, f64::min(scale, 1.0), 0.0), (hidden, 0.1, 1.0)]
@@ -190,8 +217,7 @@ fn chains_compute_what_their_products_do() {
         let biased = hidden % 3 == 0;
         let words = (m.place(vec![0; PRODUCTS + front::BYTES]), 3);
         let mut chain = Chained::new(holds, dtype, workgroups, words);
-        let format = (!holds.values())
-            .then(|| Format::new("test", Mode::Affine, holds.group.into(), holds.bits.into()).unwrap());
+        let format = format_of(holds);
         let one = |q: &Quantised| Matrix { rows: q.matrix.rows, parts: q.matrix.parts };
         let (m1, m2, m3) = ([one(&o)], [one(&up)], three.each_ref().map(one));
         let first = [after, pres];

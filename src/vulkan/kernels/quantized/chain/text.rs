@@ -38,10 +38,13 @@ const LOW: u32 = 0x000f_000f;
 const HIGH: u32 = 0x00f0_00f0;
 /// Codes of eight bits: beyond 127 they are normal numbers of bfloat16, and still as large as they are.
 const OCTETS: u32 = 0x00ff_00ff;
+/// Bits of the least scale that is a power of two.
+pub(super) const LEAST_SCALE: u32 = 0x0040_0000;
 /// What x is multiplied by for those of bfloat16: 2^100 and 2^96.
 const UP: [u32; 2] = [0x7180_7180, 0x6f80_6f80];
-/// Bits of 2^33, which undoes both; of 2^24, of float16.
-const DOWN: [u32; 2] = [(127 + 33) << 23, (127 + 24) << 23];
+/// Exponent and mantissa of a small float (E2M1) as the last bit of an exponent and the first of a mantissa, which is a number 2^126 times too
+/// small as bfloat16 and 2^14 times as float16: where they begin, and those of two in a word.
+const FLOATS: [(u32, u32); 2] = [(6, 0x01c0_01c0), (9, 0x0e00_0e00)];
 
 impl Chain {
     /// Words of codes that a lane has of a part.
@@ -94,7 +97,38 @@ impl Chain {
     }
 
     fn factors(self) -> u32 {
-        if self.values() { 0 } else { 2 * self.span() / self.group() }
+        if self.values() { 0 } else { (self.span() / self.group()) << self.factor_log2() }
+    }
+
+    /// Binary places of the bytes of a scale: powers of two are one.
+    pub(super) fn factor_log2(self) -> u32 {
+        u32::from(!self.floats())
+    }
+
+    /// Binary places of how many codes have a byte of scales.
+    pub(super) fn of_factor_byte(self) -> u32 {
+        self.group().max(2).ilog2() - self.factor_log2()
+    }
+
+    /// Whether codes are small floats.
+    pub(super) fn floats(self) -> bool {
+        self.holds.floats
+    }
+
+    /// What x is multiplied by for each mask of codes of bfloat16.
+    pub(super) fn up(self) -> [u32; 2] {
+        if self.holds.bits == 4 && !self.floats() { [0, 1] } else { [0, 0] }
+    }
+
+    /// Bits of what undoes that, and the power of two that codes are too small by.
+    fn down(self) -> u32 {
+        let places = match (self.floats(), self.half()) {
+            (false, false) => 33,
+            (false, true) => 24,
+            (true, false) => 26,
+            (true, true) => 14,
+        };
+        (127 + places) << 23
     }
 
     /// The text; `after[i]` makes `y0` of the products `y0` and `y1` and the elements `a0` and `a1` of arrays, all rounded.
@@ -195,11 +229,12 @@ ENDED:",
 mov.u32 zero,0; mov.f32 zf,0f00000000; mov.u32 t0,%nctaid.x; setp.eq.u32 never,t0,0;
 ld.param.u32 stages,[args+{stages}]; mov.u64 sa,args; add.u64 sa,sa,{first};
 sub.u64 ca,sa,{size}; mov.u32 cstage,-1; mov.u32 cu,0; mov.u32 cend,0; mov.b16 hz,0; selp.b32 one,0,1,never; selp.b32 four,0,4,never;
-shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g; shr.u32 lanescale,total,{shared}; shl.b32 lanescale,lanescale,1;",
+shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g; shr.u32 lanescale,total,{shared}; shl.b32 lanescale,lanescale,{bytes};",
                 stages = offset_of!(Args, stages),
                 first = offset_of!(Args, stage),
                 size = size_of::<Stage>(),
                 shared = if self.values() { 0 } else { (self.group() / self.holds.part()).ilog2() },
+                bytes = self.factor_log2(),
             ),
         );
         if let Some(front) = self.front {
@@ -382,7 +417,7 @@ mov.u32 cstage,t0; add.u64 ca,ca,{size}; ld.param.u32 ck,[ca+{k}];",
                     8 => "mov.u32 cpitch,ck;",
                     _ => "shl.b32 cpitch,ck,1;",
                 },
-                half = (self.group() / 2).max(1).ilog2(),
+                half = self.of_factor_byte(),
                 parts = self.part_pitches(),
             ),
         );
@@ -468,6 +503,10 @@ cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
         for r in 0..TILE {
             if r > 0 {
                 put(o, format_args!("mad.wide.u32 ns1,cspitch,one,ns1; mad.wide.u32 nz1,cspitch,one,nz1;"));
+            }
+            if self.floats() {
+                put(o, format_args!("@{guard} ld.global.nc.L2::128B.u8 ss{r},[ns1];"));
+                continue;
             }
             for (to, from) in [("ss", "ns1"), ("zz", "nz1")] {
                 put(o, format_args!("@{guard} ld.global.nc.L2::128B.b16 {to}{r},[{from}];"));
@@ -608,6 +647,9 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
     /// The codes of register c as elements, of the rows of one side.
     fn codes(self, o: &mut String, c: u32, side: u32) {
         let [a, b, d, e] = [0, 2, 4, 6].map(|f| side + f);
+        if self.floats() {
+            return [a, b, d, e].into_iter().zip([0, 4, 8, 12]).for_each(|(f, at)| self.float(o, f, c, at));
+        }
         put(o, format_args!("and.b32 f{a},c{c},{LOW}; shr.u32 t0,c{c},8; and.b32 f{d},t0,{LOW};"));
         match self.half() {
             true => put(
@@ -618,6 +660,22 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
             ),
             false => put(o, format_args!("and.b32 f{b},c{c},{HIGH}; and.b32 f{e},t0,{HIGH};")),
         }
+    }
+
+    /// Two small floats of register c, from place `at` of each half on.
+    fn float(self, o: &mut String, f: u32, c: u32, at: u32) {
+        let (up, digits) = FLOATS[usize::from(self.half())];
+        let moved = |to: &str, up: u32| match up.checked_sub(at) {
+            Some(left) => format!("shl.b32 {to},c{c},{left};"),
+            None => format!("shr.u32 {to},c{c},{};", at - up),
+        };
+        let (sign, number) = (moved("t1", 12), moved("t0", up));
+        put(
+            o,
+            format_args!(
+                "{number} {sign} and.b32 t0,t0,{digits:#x}; and.b32 t1,t1,0x80008000; or.b32 f{f},t0,t1;"
+            ),
+        );
     }
 
     /// Of batch j what counts, if it is the lane's batch.
@@ -642,28 +700,43 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
             self.weigh(o);
         }
         for row in 0..TILE {
-            let v = format!("q{row}");
+            let (v, down) = (format!("q{row}"), self.down());
+            if self.floats() {
+                put(
+                    o,
+                    format_args!(
+                        "cvt.u32.u16 t0,ss{row}; shl.b32 t0,t0,23; max.u32 t0,t0,{:#x}; mov.b32 v2,t0; mul.f32 {v},{v},0f{down:08X}; mul.f32 {v},{v},v2;",
+                        LEAST_SCALE
+                    ),
+                );
+                self.weigh_row(o, &v);
+                continue;
+            }
             for (to, from) in [("v2", "ss"), ("v3", "zz")] {
                 match self.half() {
                     true => put(o, format_args!("cvt.f32.f16 {to},{from}{row};")),
                     false => put(o, format_args!("mov.b32 t0,{{hz,{from}{row}}}; mov.b32 {to},t0;")),
                 }
             }
-            let down = DOWN[usize::from(self.half())];
             put(
                 o,
                 format_args!("mul.f32 {v},{v},0f{down:08X}; mul.f32 v3,v3,sum; fma.rn.f32 {v},v2,{v},v3;"),
             );
-            if self.picks.is_some() {
-                put(o, format_args!("mul.f32 {v},{v},weight;"));
-            }
-            if self.ragged {
-                put(o, format_args!("selp.f32 {v},{v},zf,valid;"));
-            }
+            self.weigh_row(o, &v);
         }
         self.fetch_factors(o);
         put(o, format_args!("@never bra WALK;"));
         self.add_up(o);
+    }
+
+    /// A number of a row that counts, with the weight of what is picked.
+    fn weigh_row(self, o: &mut String, v: &str) {
+        if self.picks.is_some() {
+            put(o, format_args!("mul.f32 {v},{v},weight;"));
+        }
+        if self.ragged {
+            put(o, format_args!("selp.f32 {v},{v},zf,valid;"));
+        }
     }
 
     /// Adds up numbers of four rows, `q0` to `q3`, over the lanes.

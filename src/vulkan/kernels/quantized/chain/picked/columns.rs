@@ -20,7 +20,7 @@ impl Chain {
             place!(flags),
             place!(part),
             self.of_byte(),
-            (self.group() / 2).ilog2(),
+            self.of_factor_byte(),
         )
     }
 
@@ -86,7 +86,8 @@ mov.u32 lim,ids; mad.lo.u32 t0,t0,4,lim; ld.shared.b32 t0,[t0]; mad.lo.u32 row0,
         put(
             o,
             format_args!(
-                "shr.u32 t2,lanescale,1; mad.lo.u32 t2,cquad,{},t2; shl.b32 t2,t2,{}; div.u32 t1,t2,part;",
+                "shr.u32 t2,lanescale,{}; mad.lo.u32 t2,cquad,{},t2; shl.b32 t2,t2,{}; div.u32 t1,t2,part;",
+                self.factor_log2(),
                 self.span() / self.group(),
                 self.group().ilog2()
             ),
@@ -98,7 +99,7 @@ mov.u32 lim,ids; mad.lo.u32 t0,t0,4,lim; ld.shared.b32 t0,[t0]; mad.lo.u32 row0,
                 "shr.u32 t2,t2,{}; mul.wide.u32 na,t1,cspitch; cvt.u64.u32 wide,t2; add.u64 wide,wide,na;
 ld.param.u64 ns,[sm+{}]; add.u64 ns,ns,wide; ld.param.u64 nz,[sm+{}]; add.u64 nz,nz,wide;
 {label}WHOLE:",
-                (self.group() / 2).ilog2(),
+                self.of_factor_byte(),
                 place!(scales),
                 place!(biases),
             ),
@@ -125,10 +126,11 @@ ld.param.u32 t0,[ca+{}]; mad.lo.u32 {e},{e},t0,row0;",
             format_args!(
                 "mov.f32 weight,0f3F800000;
 @!columns bra WEIGHED;
-ld.param.u32 t1,[sa+{}]; shr.u32 t2,lanescale,1; mad.lo.u32 t2,quad,{},t2; shl.b32 t2,t2,{}; div.u32 t2,t2,t1; min.u32 t2,t2,{};
+ld.param.u32 t1,[sa+{}]; shr.u32 t2,lanescale,{}; mad.lo.u32 t2,quad,{},t2; shl.b32 t2,t2,{}; div.u32 t2,t2,t1; min.u32 t2,t2,{};
 mov.u32 t1,weights; mad.lo.u32 t2,t2,4,t1; ld.shared.f32 weight,[t2];
 WEIGHED:",
                 place!(part),
+                self.factor_log2(),
                 self.span() / self.group(),
                 self.group().ilog2(),
                 self.count_picks() - 1,

@@ -1,9 +1,8 @@
 //! Tests of chains that begin with a choice: the products of the row with what it picks, their weighed sum, and one behind it.
 
-use super::super::tests::follow;
+use super::super::tests::{follow, format_of, matrix_of};
 use super::super::*;
 use super::made::{long, picked_stage, whole};
-use crate::kernels::quantized::quant::{Format, Mode};
 use crate::kernels::sort::{Followed, Selection};
 use crate::vulkan::kernels::quantized::qmm_joined::{Combined, Matrix, Picks};
 use crate::vulkan::kernels::quantized::trial::{
@@ -60,9 +59,7 @@ pub(super) fn summed(
 fn compare(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64) {
     let &Sizes { hidden, inner, count, matrices, n, workgroups } = sizes;
     let (mut c, mut m) = (Chance(5), Memory::default());
-    let Kind { group, bits } = holds;
-    let mut matrix =
-        |m: &mut Memory, rows, k| Quantised::with(dtype, bits, &mut c, m, [rows, k, group as usize]);
+    let mut matrix = |m: &mut Memory, rows, k| matrix_of(dtype, holds, &mut c, m, [rows, k]);
     let gate_up = [0, 1].map(|_| matrix(&mut m, matrices * inner, hidden));
     let (down, last) = (matrix(&mut m, matrices * hidden, inner), matrix(&mut m, n, hidden));
     let [x, res, keys] = [(hidden, scale), (hidden, 1.0), (matrices, 2.0)]
@@ -83,7 +80,7 @@ fn compare(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64) {
     let mut chain = Chained::new(holds, dtype, workgroups, words);
     let args = PickArgs { keys: pkeys, places, chosen, matrices: matrices as u32, ..PickArgs::default() };
     chain.picks = Some((Picked::Chosen(choice), args));
-    let format = Some(Format::new("test", Mode::Affine, i64::from(group), i64::from(bits)).unwrap());
+    let format = format_of(holds);
     let picks =
         |share| Picks { indices: (places, false), count: count as i64, matrices: matrices as i64, share };
     let one = |q: &Quantised, rows: usize| Matrix { rows: rows as i64, parts: q.matrix.parts };
@@ -149,29 +146,29 @@ fn chains_of_picks_compute_what_their_products_do() {
         (384, 2112, 2, 4, 8, 9),
         (128, 64, 1, 3, 4, 40),
     ] {
-        for (dtype, group, bits) in [
-            (Dtype::BF16, 64, 4),
-            (Dtype::F16, 64, 4),
-            (Dtype::BF16, 32, 4),
-            (Dtype::BF16, 128, 4),
-            (Dtype::BF16, 64, 8),
-            (Dtype::F16, 32, 8),
-            (Dtype::BF16, 128, 8),
+        for (dtype, holds) in [
+            (Dtype::BF16, Kind::codes(64, 4)),
+            (Dtype::F16, Kind::codes(64, 4)),
+            (Dtype::BF16, Kind::codes(32, 4)),
+            (Dtype::BF16, Kind::codes(128, 4)),
+            (Dtype::BF16, Kind::codes(64, 8)),
+            (Dtype::F16, Kind::codes(32, 8)),
+            (Dtype::BF16, Kind::codes(128, 8)),
+            (Dtype::BF16, Kind::FLOATS),
+            (Dtype::F16, Kind::FLOATS),
         ] {
-            if inner % group as usize == 0 && hidden % group as usize == 0 {
-                compare(
-                    dtype,
-                    Kind { group, bits },
-                    &Sizes { hidden, inner, count, matrices, n, workgroups },
-                    1.0,
-                );
+            if inner % holds.group as usize == 0 && hidden % holds.group as usize == 0 {
+                compare(dtype, holds, &Sizes { hidden, inner, count, matrices, n, workgroups }, 1.0);
             }
         }
     }
+    // Rows of gpt-oss, which end within a span.
+    let sizes = Sizes { hidden: 2880, inner: 288, count: 4, matrices: 5, n: 64, workgroups: 9 };
+    compare(Dtype::BF16, Kind::FLOATS, &sizes, 1.0);
     // Beyond what x may be on matrix units.
-    for bits in [4, 8] {
+    for holds in [Kind::codes(64, 4), Kind::codes(64, 8), Kind::FLOATS] {
         let sizes = Sizes { hidden: 256, inner: 128, count: 4, matrices: 9, n: 64, workgroups: 3 };
-        compare(Dtype::BF16, Kind { group: 64, bits }, &sizes, 1e12);
+        compare(Dtype::BF16, holds, &sizes, 1e12);
     }
 }
 

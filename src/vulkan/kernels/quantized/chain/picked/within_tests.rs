@@ -30,12 +30,8 @@ fn within(dtype: Dtype, sizes: &Sizes, stages: usize) {
     let how =
         Selection { from: (matrices - count) as u32, count: count as u32, softmax, negated: false, after };
     let choice = Choice { n: matrices as u32, dtype, how };
-    let mut chain = Chained::new(
-        Kind { group: 64, bits: 4 },
-        dtype,
-        workgroups,
-        (m.place(vec![0; PRODUCTS + front::BYTES]), 3),
-    );
+    let mut chain =
+        Chained::new(Kind::codes(64, 4), dtype, workgroups, (m.place(vec![0; PRODUCTS + front::BYTES]), 3));
     let format = Some(Format::new("test", Mode::Affine, 64, 4).unwrap());
     let one = |q: &Quantised, rows: usize| [Matrix { rows: rows as i64, parts: q.matrix.parts }];
     let picks = |share| {
