@@ -25,7 +25,7 @@ uint two_factors(uvec2 base, uint row, uint i) {
 // As it would have been stored.
 float rounded(float x) { return bits_to_float(float_to_bits(x)); }
 
-#ifndef AFTER
+#if !defined(AFTER) && !defined(COMBINED)
 // Stores a result of a matrix; BIASED: with what is added to the results of each, whose addresses lie at `sums`.
 void store_product(uint matrix, uint at, float y) {
 #ifdef BIASED
@@ -44,6 +44,19 @@ float weighed(float x) { return x; }
 #else
 float weight_of(uint pick) { return load_element(p.norm, pick); }
 float weighed(float x) { return rounded(x); }
+#endif
+
+// What is added to a product of column `col`, of the row that the matrix has of those at `sums`, and both together, rounded as if they
+// had been stored.
+#ifdef BIASED
+float added_to(uint matrix, uint col) { return load_element(p.sums, matrix * N0 + col); }
+float with_added(float y, float other) {
+    precise float sum = y + other;
+    return rounded(sum);
+}
+#else
+float added_to(uint matrix, uint col) { return 0; }
+float with_added(float y, float other) { return y; }
 #endif
 
 // Stores a sum over picks, or what is made of it.

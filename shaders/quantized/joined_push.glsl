@@ -1,4 +1,4 @@
-// One row of x, or few, times JOINED matrices (src/vulkan/kernels/quantized/qmm_joined.rs): the push block, and the
+// One row of x, or few, times JOINED matrices (src/vulkan/kernels/quantized/qmm_joined/mod.rs): the push block, and the
 // lengths, which are constants of the pipeline.
 layout(constant_id = 0) const uint K = 32;
 layout(constant_id = 1) const uint N0 = 1;
@@ -15,6 +15,7 @@ layout(push_constant, scalar) uniform Push {
     uint tile0;                   // first workgroup of this dispatch
     uint rows;                    // of x; PICKS: indices, or tokens that each have COMBINED of them
     uvec2 sums;                   // where workgroups that share K leave theirs; KEEP: where the normalised row is stored;
-                                  // PICKS of qmm_coop: workgroups of a matrix
+                                  // PICKS of qmm_coop: workgroups of a matrix; COMBINED: what is added to picked products, a row
+                                  // for each matrix
     PROGRESS_WORDS
 } p;

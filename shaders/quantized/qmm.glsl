@@ -40,6 +40,11 @@ uint picked(uvec2 base, uint i, uint n, bool is_signed) {
     return min(v, n - 1);
 }
 
+#ifdef JOINED
+// PICKS: where the element that goes with result `e` lies in an array with a row of N0 for each of the matrices.
+uint picked_place(uint e) { return picked(p.w[2], e / N0, p.s[2].x, (p.s[2].y & 1u) != 0) * N0 + e % N0; }
+#endif
+
 #ifndef JOINED
 // Matrices of product `i`.
 uint pick_x(uint i) {

@@ -1,11 +1,12 @@
 #version 460
 // What the picked experts of a token give, added up: COMBINED products of one row of x each with a matrix that is picked by an
-// index, times a weight each (src/vulkan/kernels/quantized/qmm_joined.rs). Teams of TPR threads have a pick each, or several in
-// turn, and R rows of its codes. Products, weighted ones and their sum in float32 are rounded as if they had been stored.
+// index, times a weight each (src/vulkan/kernels/quantized/qmm_joined/mod.rs). Teams of TPR threads have a pick each, or
+// several in turn, and R rows of its codes. Products, those with what is added to them (BIASED: a row of an array for each
+// matrix), weighted ones and their sum in float32 are rounded as if they had been stored.
 // Workgroups with the same rows follow each other, token by token.
 // Defines: DTYPE, MODE, BITS, GROUP, TRANSPOSE 1, JOINED 1, PICKS, UNIT, TPR, TEAM_COUNT, R, COMBINED, optionally ALIGNED
-// (codes of a unit are read 16 or 8 bytes at a time), SUBGROUP, CLUSTERED, WIDE (weights of float32), AFTER: a function of GLSL of a sum
-// and its place.
+// (codes of a unit are read 16 or 8 bytes at a time), SUBGROUP, CLUSTERED, BIASED, WIDE (weights of float32), AFTER: a
+// function of GLSL of a sum and its place.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -48,8 +49,11 @@ void main() {
         w[0] = advance(p.w[0], matrix, N0 * ROW_WORDS, 2);
         s[0] = advance(p.s[0], matrix, N0 * ROW_GROUPS, FACTOR_SHIFT);
         b[0] = advance(p.b[0], matrix, N0 * ROW_GROUPS, FACTOR_SHIFT);
-        float acc[R];
-        [[unroll]] for (uint r = 0; r < R; r++) acc[r] = 0;
+        float acc[R], others[R];
+        [[unroll]] for (uint r = 0; r < R; r++) {
+            acc[r] = 0;
+            others[r] = added_to(matrix, min(row0 + r, N0 - 1));
+        }
         uint next[R][UNIT_WORDS];
         load_codes(w, row0, N0, min(lane, units - 1), next);
         [[dont_unroll]] for (uint u = lane; u < units; u += TPR) {
@@ -64,7 +68,7 @@ void main() {
             TEAM_SUM(total)
             if (lane == 0 && row0 + r < N0 && !is_finite(total))
                 total = one_by_one(x, 0, w[0], s[0], b[0], row0 + r, K);
-            if (lane == 0) products[own * R + r] = rounded(total);
+            if (lane == 0) products[own * R + r] = with_added(rounded(total), others[r]);
         }
     }
     if (i < COMBINED) weights[i] = weight;

@@ -6,7 +6,7 @@
 // One row of x is summed up per scale before the scale is applied; for more rows each value is scaled once.
 // Defines: DTYPE, MODE, BITS, GROUP, TRANSPOSE 1, UNIT, TPR, R, VECTORS, STAGE, optionally ALIGNED (codes of a unit
 // are read 16 or 8 bytes at a time), SUBGROUP, CLUSTERED. Grid: rows of codes, 1, batch.
-// JOINED (src/vulkan/kernels/quantized/qmm_joined.rs): one row of x times several matrices, whose workgroups follow each other. With NORM
+// JOINED (src/vulkan/kernels/quantized/qmm_joined/mod.rs): one row of x times several matrices, whose workgroups follow each other. With NORM
 // the row is normalised by the root of its mean square first, by each workgroup on its own. AFTER is a function of
 // GLSL of a result (PAIR: of the results of both matrices, which a team then computes side by side) and its place.
 // With PICKS each of the matrices is one of many by an index, and the same rows of all picks follow each other, so that

@@ -1,8 +1,10 @@
 #version 460
 // Products that stand in memory, those of COMBINED picks of a token behind each other, times a weight each and added up: what
 // qmm_combine.comp does besides the products, rounded in the same places. An invocation has OWN neighbours of a row.
-// Defines: those of quantized/qmm.glsl with JOINED 1, THREADS, COMBINED, OWN (1, or what 4, 8 or 16 bytes hold), optionally WIDE (weights of
-// float32), AFTER: a function of GLSL of a sum and its place. x are the products, `norm` the weights, rows the tokens, N0 the length of a row.
+// Defines: those of quantized/qmm.glsl with JOINED 1, THREADS, COMBINED, OWN (1, or what 4, 8 or 16 bytes hold), optionally
+// BIASED (a row of an array for each matrix is added to products first, by the indices of their picks), WIDE (weights of
+// float32), AFTER: a function of GLSL of a sum and its place. x are the products, `norm` the weights, rows the tokens, N0 the
+// length of a row.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
@@ -35,15 +37,21 @@ void sums() {
     [[unroll]] for (uint j = 0; j < COMBINED; j++) {
         uint pick = token * COMBINED + j, at = pick * N0 + col;
         float weight = weight_of(pick);
+#ifdef BIASED
+        uint matrix = picked(p.w[2], pick, p.s[2].x, (p.s[2].y & 1u) != 0);
+#else
+        const uint matrix = 0;
+#endif
 #if OWN > 1
         uvec4 c = own_elements(at);
 #endif
         [[unroll]] for (uint e = 0; e < OWN; e++) {
 #if OWN > 1
-            precise float part = chunk_element(c, e) * weight;
+            float y = chunk_element(c, e);
 #else
-            precise float part = load_element(p.x, at) * weight;
+            float y = load_element(p.x, at);
 #endif
+            precise float part = with_added(y, added_to(matrix, col + e)) * weight;
             sum[e] += weighed(part);
         }
     }

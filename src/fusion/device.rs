@@ -59,7 +59,7 @@ pub(super) fn joins_products(stream: Stream, format: Format, dtype: Dtype, sizes
     false
 }
 
-/// Whether what is added to each of several products of one row is added in their kernel.
+/// Whether what is added to each of several products of one row, or to those of picked matrices, is added in their kernel.
 pub(super) fn adds_to_products(stream: Stream) -> bool {
     #[cfg(feature = "vulkan")]
     return stream.device.is_gpu() && !tune::ROW_BIASES.disabled();

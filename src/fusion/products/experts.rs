@@ -1,11 +1,14 @@
-//! Pattern: picked experts of tokens. The last products, times the weights of their picks and summed up over the picks of
-//! each token, with what follows, are one kernel. Picks of many tokens are sorted by models first, rows of x and indices
-//! with them, and what the experts give is put back into the order of tokens: kernels whose workgroups lie so that a matrix
-//! which is picked twice is read once need no order, so that all this goes, and the whole is two kernels.
+//! Pattern: picked experts of tokens. The last products, with their biases, times the weights of their picks and summed up
+//! over the picks of each token, with what follows, are one kernel. Picks of many tokens are sorted by models first, rows of
+//! x and indices with them, and what the experts give is put back into the order of tokens: kernels whose workgroups lie so
+//! that a matrix which is picked twice is read once need no order, so that all this goes, and the whole is two kernels.
 
 use smallvec::{SmallVec, smallvec};
 
 use super::following::following;
+#[cfg(feature = "vulkan")]
+use super::picked_biases::dev_read;
+use super::picked_biases::{Indices, PickedBias, picked_bias};
 use super::row_products::{Input, Picked, Product, Products, product, together};
 #[cfg(feature = "vulkan")]
 use super::row_products::{Range, dev_row, matrix};
@@ -40,6 +43,8 @@ struct Combined {
     product: usize,
     picked: Picked,
     weights: Input,
+    /// A table whose rows are added to products before they are weighed.
+    bias: Option<Input>,
     /// Weights are float32, and so are weighed products; their sum is not.
     wide: bool,
     /// Picks of a token.
@@ -72,6 +77,17 @@ struct Sorted {
     sum: Combined,
 }
 
+/// What weighs products: steps up to there.
+struct Weighed {
+    /// The step that weighs, and the one whose array it takes.
+    scaled: usize,
+    made: usize,
+    members: Steps,
+    bias: Option<Input>,
+    /// Products are float32 there.
+    wide: bool,
+}
+
 /// Whether step `j` converts to a dtype.
 fn casts(free: &Free, j: usize, to: Dtype) -> bool {
     let cast = free.node(j).is_some_and(|n| instruction(&*n.primitive) == Some(Inst::Cast));
@@ -102,16 +118,22 @@ fn weighed(free: &Free, j: usize, made: &Array) -> Option<(Input, Steps)> {
     fits.then_some((from, members))
 }
 
-/// What weighs the products of `last` and adds them up, if nobody else reads them; with `inverse`, behind their return to
-/// the order of tokens.
-fn combined(free: &Free, last: &Product, inverse: Option<&Array>, stream: Stream) -> Option<Found> {
-    let product = last.steps[0];
-    let picked = last.picked(free).filter(|p| p.share == 1)?;
-    let count = last.indices?.size() as i64;
+/// What is added to the products of step `at` by step `j`, if that is all it does.
+fn biased(free: &Free, last: &Product, at: usize, j: usize, stream: Stream) -> Option<PickedBias> {
+    let (made, out) = (free.array(at), free.array(j));
+    let node = free.node(j).filter(|n| is(&*n.primitive, "add"))?;
+    let input = node.inputs.iter().position(|a| !a.same(made))?;
+    let alike = out.shape() == made.shape() && out.dtype() == made.dtype();
+    picked_bias(free, (j, input), Indices::of(free, last).filter(|_| alike)?, made, stream)
+}
+
+/// The steps between the products of `last` and what weighs them: a bias, the return to the order of tokens by `inverse`, a conversion.
+fn up_to_weights(free: &Free, last: &Product, inverse: Option<&Array>, stream: Stream) -> Option<Weighed> {
+    let (product, count) = (last.steps[0], last.indices?.size() as i64);
     let mut members = last.steps.iter().copied().collect::<Steps>();
-    let (mut at, mut returned, mut wide) = (product, inverse.is_none(), false);
+    let (mut at, mut returned, mut wide, mut bias) = (product, inverse.is_none(), false, None);
     let narrow = free.array(product).dtype();
-    let scaled = loop {
+    loop {
         let j = free.reader_within(at, stream, REACH)?;
         let node = free.node(j)?;
         let back = |inverse: &Array| {
@@ -125,20 +147,31 @@ fn combined(free: &Free, last: &Product, inverse: Option<&Array>, stream: Stream
         } else if !wide && casts(free, j, Dtype::F32) && narrow != Dtype::F32 {
             wide = true;
         } else if !is_reshape(&*node.primitive) {
-            break j;
+            // Rows are those of the products' own order.
+            let early = bias.is_none() && !wide && returned == inverse.is_none();
+            let Some(found) = early.then(|| biased(free, last, at, j, stream)).flatten() else {
+                return returned.then_some(Weighed { scaled: j, made: at, members, bias, wide });
+            };
+            bias = Some(found.table);
+            members.extend(found.steps);
         }
         members.push(j);
         at = j;
-    };
-    let made = free.array(at);
+    }
+}
+
+/// What weighs the products of `last` and adds them up, if nobody else reads them; with `inverse`, behind their return to
+/// the order of tokens.
+fn combined(free: &Free, last: &Product, inverse: Option<&Array>, stream: Stream) -> Option<Found> {
+    let product = last.steps[0];
+    let picked = last.picked(free).filter(|p| p.share == 1)?;
+    let count = last.indices?.size() as i64;
+    let narrow = free.array(product).dtype();
+    let Weighed { scaled, made, mut members, bias, wide } = up_to_weights(free, last, inverse, stream)?;
+    let made = free.array(made);
     let axis = made.ndim().checked_sub(2)?;
     let (each, columns) = (made.dim(-2), free.array(product).dim(-1));
-    if !returned
-        || made.dim(-1) != columns
-        || each < 1
-        || count % each != 0
-        || !device::combines(stream, each)
-    {
+    if made.dim(-1) != columns || each < 1 || count % each != 0 || !device::combines(stream, each) {
         return None;
     }
     let (weights, steps) = weighed(free, scaled, made)?;
@@ -156,29 +189,28 @@ fn combined(free: &Free, last: &Product, inverse: Option<&Array>, stream: Stream
         members.push(last_step);
     }
     let (mut result, mut follow, mut arrays) = (last_step, None, SmallVec::new());
-    if let Some(f) = following(free, &[last_step], stream) {
+    if let Some(f) = following(free, &[last_step], None, stream) {
         (result, follow, arrays) = (f.last(), Some(f.after), f.arrays);
         members.extend(f.steps);
     }
     let format = last.format?;
-    let sum = Combined { format, product, picked, weights, wide, each, after: follow, arrays };
+    let sum = Combined { format, product, picked, weights, bias, wide, each, after: follow, arrays };
     Some(Found { sum, members, result })
 }
 
-/// How the rows `x` and the indices of the products of step `i` were sorted; so many products read both.
+/// How the rows `x` and the indices of the products of step `i` were sorted; so many products read the rows.
 fn order(free: &Free, i: usize, x: &Array, picks: &Array, products: usize) -> Option<Order> {
     let stream = free.node(i)?.stream;
     let made = |a: &Array| {
         free.maker_within(i, a, REACH).filter(|&m| free.node(m).is_some_and(|n| n.stream == stream))
     };
-    let takes = |a: &Array, uses: usize| {
-        let m = made(a).filter(|&m| free.only_used(m, uses))?;
+    let takes = |a: &Array| {
+        let m = made(a)?;
         let node = free.node(m).filter(|n| takes_rows(&*n.primitive))?;
         Some((m, &node.inputs[0], &node.inputs[1]))
     };
-    // The last product reads the indices too.
-    let (taken, indices, places) = takes(picks, products + 1)?;
-    let (rows, from, numbers) = takes(x, products)?;
+    let (taken, indices, places) = takes(picks)?;
+    let (rows, from, numbers) = takes(x).filter(|t| free.only_used(t.0, products))?;
     let sort = made(places).filter(|&m| free.only_used(m, 3))?;
     let divide = made(numbers).filter(|&m| free.only_used(m, 1))?;
     let node = free.node(divide).filter(|n| is(&*n.primitive, "floor_divide"))?;
@@ -223,6 +255,11 @@ fn sorted(free: &Free, first: &Product, i: usize, stream: Stream) -> Option<Join
         return None;
     }
     let mut found = combined(free, &last, Some(&order.inverse), stream)?;
+    // The last product reads the indices too, and so does what took the rows that are added to products.
+    let reads = work.products.len() + work.tables() + 1 + usize::from(found.sum.bias.is_some());
+    if !free.only_used(order.indices.0, reads) {
+        return None;
+    }
     (picked.indices, picked.share) = (order.indices, order.share);
     found.sum.picked.indices = order.indices;
     (work.row, work.picked) = (order.x, Some(picked));
@@ -259,6 +296,12 @@ impl Combined {
         let picks = self.picked.read(enc, members, &mut reads)?;
         let matrix = matrix(enc, Some(self.format), &inputs[1..], &mut reads)?;
         let mut results: SmallVec<[u64; 3]> = smallvec![to.0];
+        let mut added: SmallVec<[u64; 1]> = SmallVec::new();
+        if let Some((step, input)) = self.bias {
+            let read = dev_read(enc, &members[step], input)?;
+            added.push(read.0);
+            reads.push(read);
+        }
         for &(step, input) in &self.arrays {
             let read = dev_row(enc, &members[step].inputs[input])?;
             results.push(read.0);
@@ -274,7 +317,7 @@ impl Combined {
             kept: None,
             matrices: &[matrix],
             after: self.after,
-            added: &[],
+            added: &added,
             results: &results,
             picks: Some(picks),
             combined: Some(qmm_joined::Combined { weights: weights.0, each: self.each, wide: self.wide }),

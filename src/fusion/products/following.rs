@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use smallvec::{SmallVec, smallvec};
 
+use super::picked_biases::{Indices, picked_bias};
 use super::row_products::Input;
 use crate::core::fork::Shared;
 use crate::core::{Array, Dtype, Stream};
@@ -32,6 +33,8 @@ pub(in crate::fusion) struct Following {
     pub after: KeptAfter,
     /// What is read besides the products.
     pub arrays: SmallVec<[Input; 2]>,
+    /// Steps that made some of it, which are left out.
+    pub taken: SmallVec<[usize; 4]>,
 }
 
 impl Following {
@@ -42,12 +45,21 @@ impl Following {
     }
 }
 
+/// What a program begins with.
+#[derive(Clone, Copy)]
+struct Made<'a> {
+    products: &'a [usize],
+    /// How their matrices are picked.
+    picks: Option<Indices<'a>>,
+}
+
 /// A program that grows by steps.
 #[derive(Default)]
 struct Grown {
     program: Program,
     inputs: SmallVec<[Origin; 4]>,
     arrays: SmallVec<[Input; 2]>,
+    taken: SmallVec<[usize; 4]>,
     numbers: Numbers,
     /// With the registers of their results.
     steps: SmallVec<[(usize, u8); 4]>,
@@ -64,8 +76,10 @@ fn elementwise(free: &Free, i: usize, stream: Stream) -> Option<Program> {
 }
 
 impl Grown {
-    /// Adds step `j`, whose inputs are products, what earlier steps gave, arrays with an element for each result, or numbers.
-    fn add(&mut self, free: &Free, products: &[usize], j: usize, stream: Stream) -> Option<()> {
+    /// Adds step `j`, whose inputs are products, what earlier steps gave, arrays with an element for each result, rows of picked
+    /// matrices, or numbers.
+    fn add(&mut self, free: &Free, made_by: &Made, j: usize, stream: Stream) -> Option<()> {
+        let Made { products, picks } = *made_by;
         let made = free.array(*products.first()?);
         let like = |a: &Array| a.shape() == made.shape() && a.dtype() == made.dtype();
         // Of one row also an array with fewer axes.
@@ -79,6 +93,10 @@ impl Grown {
                 Src::Reg(step.1)
             } else if let Some(n) = products.iter().position(|&p| free.array(p).same(a)) {
                 self.input(Origin::Product(n as u8), a.dtype())
+            } else if let Some(bias) = picks.and_then(|p| picked_bias(free, (j, k), p, made, stream)) {
+                self.arrays.push(bias.table);
+                self.taken.extend(bias.steps);
+                self.input(Origin::Picked(self.arrays.len() as u8 - 1), a.dtype())
             } else if like(a) || row(a) {
                 self.arrays.push((j, k));
                 self.input(Origin::Array(self.arrays.len() as u8 - 1), a.dtype())
@@ -113,13 +131,13 @@ impl Grown {
 
     /// The program, if kernels can have it; the last step gives the result.
     fn finish(self) -> Option<Following> {
-        let Grown { mut program, inputs, arrays, numbers, steps } = self;
+        let Grown { mut program, inputs, arrays, taken, numbers, steps } = self;
         program.outputs = smallvec![steps.last()?.1];
         if !numbers.is_empty() && !few(&program, numbers) {
             return None;
         }
         let after = After { program, inputs }.kept()?;
-        Some(Following { steps: steps.iter().map(|s| s.0).collect(), after, arrays })
+        Some(Following { steps: steps.iter().map(|s| s.0).collect(), after, arrays, taken })
     }
 }
 
@@ -154,8 +172,13 @@ fn alone(free: &Free, p: usize, j: usize) -> bool {
     reads > 0 && free.only_used(p, reads)
 }
 
-/// The steps that take the results of `products`, which nobody else needs.
-pub(in crate::fusion) fn following(free: &Free, products: &[usize], stream: Stream) -> Option<Following> {
+/// The steps that take the results of `products`, which nobody else needs; `picks`: whose matrices are picked so.
+pub(in crate::fusion) fn following(
+    free: &Free,
+    products: &[usize],
+    picks: Option<Indices>,
+    stream: Stream,
+) -> Option<Following> {
     let last = *products.last()?;
     let made = free.array(last);
     if products.iter().any(|&p| free.array(p).shape() != made.shape()) {
@@ -163,7 +186,7 @@ pub(in crate::fusion) fn following(free: &Free, products: &[usize], stream: Stre
     }
     let grown = |steps: &[usize]| {
         let mut grown = Grown::default();
-        steps.iter().try_for_each(|&j| grown.add(free, products, j, stream))?;
+        steps.iter().try_for_each(|&j| grown.add(free, &Made { products, picks }, j, stream))?;
         grown.finish()
     };
     // Results that no step has taken yet; after how many steps there was one.
@@ -184,6 +207,9 @@ pub(in crate::fusion) fn following(free: &Free, products: &[usize], stream: Stre
             ends.push(steps.len());
         }
     }
-    let known = |f: &Following| f.steps.len() == 1 || device::follows(stream, made.dtype(), f.after);
+    // What picked matrices have besides is no kernel's in PTX, and commands of its own otherwise.
+    let known = |f: &Following| {
+        f.steps.len() == 1 || f.after.picks() || device::follows(stream, made.dtype(), f.after)
+    };
     ends.iter().rev().find_map(|&n| grown(&steps[..n]).filter(known))
 }

@@ -2,5 +2,6 @@
 
 pub(super) mod experts;
 mod following;
+mod picked_biases;
 mod row_biases;
 pub(super) mod row_products;

@@ -5,12 +5,15 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::following::following;
+use super::picked_biases::Indices;
+#[cfg(feature = "vulkan")]
+use super::picked_biases::dev_read;
 use super::row_biases::{biases, made_elsewhere};
 use crate::core::layout::is_row_major;
 use crate::core::{Array, Dtype, Result, Stream};
 use crate::fusion::device;
 use crate::fusion::plan::{Free, Join, Members, Work, primitive};
-use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
+use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES, Origin};
 use crate::kernels::quantized::quant::Format;
 use crate::on_gpu;
 use crate::ops::fast::Norm;
@@ -279,12 +282,12 @@ pub(in crate::fusion) fn together(free: &Free, i: usize, stream: Stream) -> Opti
     }
     if all.len() <= 2
         && biased.is_empty()
-        && let Some(f) = following(free, &results, stream)
+        && let Some(f) = following(free, &results, Indices::of(free, &all[0]), stream)
     {
         at = f.last();
         results = smallvec![at];
         (follow, arrays) = (Some(f.after), f.arrays);
-        members.extend(f.steps);
+        members.extend(f.steps.into_iter().chain(f.taken));
     }
     let one = !picked && free.array(i).size() as i64 == free.array(i).dim(-1);
     if follow.is_none()
@@ -338,6 +341,13 @@ impl Work for Products {
 #[cfg(feature = "vulkan")]
 pub(in crate::fusion) type Range = (u64, u64);
 
+impl Products {
+    /// Arrays of which a row belongs to each picked matrix.
+    pub fn tables(&self) -> usize {
+        self.after.map_or(0, |a| a.inputs.iter().filter(|o| matches!(o, Origin::Picked(_))).count())
+    }
+}
+
 #[cfg(feature = "vulkan")]
 impl Products {
     /// Records the kernel, whose results go to these places.
@@ -371,7 +381,7 @@ impl Products {
         let own = results.len() - usize::from(kept.is_some());
         let mut to: SmallVec<[u64; 3]> = results[..own].iter().map(|r| r.0).collect();
         for &(step, input) in &self.arrays {
-            let read = dev_row(enc, &members[step].inputs[input])?;
+            let read = dev_read(enc, &members[step], input)?;
             to.push(read.0);
             reads.push(read);
         }

@@ -190,6 +190,8 @@ pub enum Origin {
     Product(u8),
     /// An array with an element for each result, by number.
     Array(u8),
+    /// An array with a row for each of the matrices that are picked from, by number: a result takes an element of its matrix's.
+    Picked(u8),
 }
 
 /// A program on the results of one product or of several of one shape, all of one dtype.
@@ -227,6 +229,11 @@ impl Hash for KeptAfter {
 }
 
 impl After {
+    /// Whether it reads what belongs to picked matrices.
+    pub fn picks(&self) -> bool {
+        self.inputs.iter().any(|o| matches!(o, Origin::Picked(_)))
+    }
+
     /// The same, kept; none if kernels cannot compute it.
     pub fn kept(self) -> Option<KeptAfter> {
         thread_local! {
@@ -263,7 +270,8 @@ impl After {
     }
 
     /// A function in GLSL, which rounds as a kernel of its own does, of the results of the products, rounded, and the
-    /// place of the element; arrays lie at `p.d[1]` and the following.
+    /// place of the element; arrays lie at `p.d[1]` and the following, rows of picked matrices where `picked_place` of
+    /// shaders/quantized/qmm.glsl says.
     pub fn function(&self, name: &str) -> String {
         let products = self.inputs.iter().filter(|o| matches!(o, Origin::Product(_))).count();
         let params: String = (0..products).map(|i| format!("float p{i}, ")).collect();
@@ -272,6 +280,9 @@ impl After {
             let _ = match origin {
                 Origin::Product(i) => write!(code, " const float a{k} = p{i};"),
                 Origin::Array(i) => write!(code, " const float a{k} = load_element(p.d[{}], e);", i + 1),
+                Origin::Picked(i) => {
+                    write!(code, " const float a{k} = load_element(p.d[{}], picked_place(e));", i + 1)
+                }
             };
         }
         code + &instructions(&self.program, self.program.instrs.len() > 1)

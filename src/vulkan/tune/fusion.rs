@@ -14,7 +14,7 @@ use crate::kernels::quantized::quant::Format;
 
 pub static ROW_BIASES: KernelVariant = KernelVariant::new(
     "row_biases",
-    "kernels of their own for what is added to each of several products of a row",
+    "kernels of their own for what is added to each of several products of a row, or to products of picked matrices",
 );
 
 pub static MATMUL_EPILOGUE: Variable = Variable::new(

@@ -114,6 +114,7 @@ fn from(p: &Program, origins: &[Origin], src: Src) -> Option<From> {
         Src::Input(i) => match *origins.get(usize::from(i))? {
             Origin::Product(k) => From::Product(k.into()),
             Origin::Array(k) => From::Array(k.into()),
+            Origin::Picked(_) => return None,
         },
         Src::Reg(r) => From::Step(r.into()),
         Src::Const(bits, _) => From::Number(match p.dtype(src) {
@@ -145,7 +146,10 @@ pub fn steps(dtype: Dtype, after: &After) -> Option<SmallVec<[Step; 4]>> {
 
 /// Arrays up to the last one that is read after a product.
 pub fn arrays(after: &After) -> u32 {
-    let number = |o: &Origin| if let Origin::Array(k) = *o { u32::from(k) + 1 } else { 0 };
+    let number = |o: &Origin| match *o {
+        Origin::Array(k) | Origin::Picked(k) => u32::from(k) + 1,
+        Origin::Product(_) => 0,
+    };
     after.inputs.iter().map(number).max().unwrap_or(0)
 }
 

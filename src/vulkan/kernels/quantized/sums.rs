@@ -24,6 +24,8 @@ struct Key {
     each: u32,
     own: u32,
     after: Option<KeptAfter>,
+    /// Something is added to each product.
+    biased: bool,
     /// Weights are float32.
     wide: bool,
     /// It begins while the commands before it end.
@@ -35,7 +37,8 @@ impl KernelKey for Key {
         let after = self.after.as_ref().map_or(String::new(), |f| format!("_{}", f.program.name()));
         let wide = if self.wide { "_wide" } else { "" };
         let (format, dtype) = (show_format(self.format), self.dtype);
-        format!("qmm_sums_{format}_{dtype}_{}_{}{wide}{after}", self.each, self.own)
+        let biased = if self.biased { "_biased" } else { "" };
+        format!("qmm_sums_{format}_{dtype}_{}_{}{biased}{wide}{after}", self.each, self.own)
     }
 
     fn module(&self, f: &Features) -> Module {
@@ -45,7 +48,7 @@ impl KernelKey for Key {
         let lanes = ("THREADS", SUM_LANES as u32);
         let numbers = [("JOINED", 1), ("TRANSPOSE", 1), ("COMBINED", self.each), ("OWN", self.own), lanes];
         numbers.iter().for_each(|(name, v)| define(&mut d, name, v));
-        let flags = [(self.early, "PROGRESS"), (self.wide, "WIDE")];
+        let flags = [(self.early, "PROGRESS"), (self.biased, "BIASED"), (self.wide, "WIDE")];
         flags.iter().filter(|x| x.0).for_each(|x| define(&mut d, x.1, 1));
         if let Some(after) = &self.after {
             define_after(&mut d, after);
@@ -68,17 +71,29 @@ pub(super) fn run(
     let (n, size) = (j.matrices[0].rows, j.dtype.size() as i64);
     let bytes = picks.count * n * size;
     let made = (enc.temp((bytes as usize).next_multiple_of(16))?, bytes as u64);
-    let products = Joined { after: None, combined: None, results: &[made.0], ..*j };
+    let products = Joined { after: None, combined: None, added: &[], results: &[made.0], ..*j };
     qmm_joined::run(enc, &products, reads, &[made])?;
     let own = picked::summed(enc.device().profile(), n, picks.count / c.each, size);
     let results = n * (picks.count / c.each);
     let groups = ceil(results / own, SUM_LANES) as u64;
     let early = progress::shaders(enc.device().profile(), groups, size_of::<Push>());
-    let (n32, each) = (n as u32, c.each as u32);
-    let key =
-        Key { format, dtype: j.dtype, n: n32, each, own: own as u32, after: j.after, wide: c.wide, early };
+    let key = Key {
+        format,
+        dtype: j.dtype,
+        n: n as u32,
+        each: c.each as u32,
+        own: own as u32,
+        after: j.after,
+        biased: !j.added.is_empty(),
+        wide: c.wide,
+        early,
+    };
     let mut push =
         Push { x: made.0, norm: c.weights, rows: (picks.count / c.each) as u32, ..Push::default() };
+    if let &[table] = j.added {
+        push.sums = table;
+        push.pick(&picks);
+    }
     push.parts[3][..j.results.len()].copy_from_slice(j.results);
     let pipeline = enc.device().pipeline(&key)?;
     enc.describe(2.0 * (results * c.each) as f64, &[picks.count / c.each, c.each, n]);
@@ -110,9 +125,11 @@ mod tests {
                 (Dtype::F32, 4),
                 (Dtype::F32, 2),
             ] {
-                let key =
-                    Key { format, dtype, n: 64, each: 8, own, after: None, wide: own == 2, early: own > 2 };
-                compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+                for biased in [false, true] {
+                    let (wide, early) = (own == 2, own > 2);
+                    let key = Key { format, dtype, n: 64, each: 8, own, after: None, biased, wide, early };
+                    compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+                }
             }
         }
     }
