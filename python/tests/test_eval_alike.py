@@ -1,5 +1,4 @@
-"""Steps of one kind over few elements each, whose operands are all there: one command, once their
-operands lie one behind the other."""
+"""Steps of one kind over not many elements each, whose operands are all there: one command."""
 
 import helpers as h
 import mlx.core as mx
@@ -24,8 +23,68 @@ def test_lengths_that_grow(rng, shape):
         for a, v in zip(arrays, values, strict=True):
             assert a.shape == shape
             assert np.array_equal(h.to_np(a), v)
-        if turn > 0:
-            assert count(ran) == 1, ran
+        assert count(ran) == 1, ran
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("size", [2560, 65, 100, 1001, 16384])
+def test_weights_that_one_is_added_to(rng, size, dtype):
+    """As models do whose norms are told by how much their weights differ from one."""
+    values = [rng.standard_normal(size).astype(np.float32) for _ in range(9)]
+    arrays = [mx.array(v).astype(getattr(mx, dtype)) for v in values]
+    mx.eval(arrays)
+    x = mx.ones((1, size), dtype=arrays[0].dtype)
+    mx.eval(x)
+    got, ran = steps(lambda: [1.0 + a for a in arrays])
+    assert count(ran) == 1, ran
+    for g, a in zip(got, arrays, strict=True):
+        want = mx.array(1.0 + h.to_np(a.astype(mx.float32)), dtype=mx.float32).astype(a.dtype)
+        assert g.dtype == a.dtype and mx.array_equal(g, want).item()
+    rows, ran = steps(lambda: [mx.fast.rms_norm(x, 1.0 + a, 1e-6) for a in arrays])
+    assert count(ran) == 1, ran
+    for r, g in zip(rows, got, strict=True):
+        assert mx.allclose(r[0], g, rtol=1e-2, atol=1e-2).item()
+
+
+def test_more_than_a_command_takes_and_kinds_of_operands(rng):
+    """Pairs of arrays, numbers of their own, views that begin anywhere, elements of eight bytes."""
+    a, b = (rng.standard_normal((150, 70)).astype(np.float32) for _ in range(2))
+    ones, others = ([mx.array(r) for r in v] for v in (a, b))
+    whole = mx.array(a)
+    mx.eval(ones, others, whole)
+    got = [x * y for x, y in zip(ones, others, strict=True)]
+    mx.eval(got)
+    assert np.array_equal(np.stack([h.to_np(g) for g in got]), a * b)
+    got, ran = steps(lambda: [x + float(i) for i, x in enumerate(ones)])
+    assert count(ran) == 2, ran
+    want = a + np.arange(150, dtype=np.float32)[:, None]
+    assert np.array_equal(np.stack([h.to_np(g) for g in got]), want)
+    views = [whole[i, 3:69] for i in range(20)]
+    mx.eval(views)
+    got = [v + 2 for v in views]
+    mx.eval(got)
+    assert np.array_equal(np.stack([h.to_np(g) for g in got]), a[:20, 3:69] + 2)
+    turned = [whole[:, i] for i in range(6)]
+    mx.eval(turned)
+    got = [v + 2 for v in turned]
+    mx.eval(got)
+    assert np.array_equal(np.stack([h.to_np(g) for g in got]), a.T[:6] + 2)
+    wide = [mx.array(r.astype(np.complex64)) for r in a[:8]]
+    mx.eval(wide)
+    got = [v + 1j for v in wide]
+    mx.eval(got)
+    assert np.array_equal(np.stack([h.to_np(g) for g in got]), a[:8] + np.complex64(1j))
+
+
+def test_an_array_that_is_not_evaluated_yet(rng):
+    """What other steps make is not read before it is there."""
+    values = [rng.standard_normal(100).astype(np.float32) for _ in range(8)]
+    arrays = [mx.array(v) for v in values]
+    arrays[3] = mx.exp(arrays[3])
+    got = [a + 1 for a in arrays]
+    mx.eval(got)
+    for i, (g, v) in enumerate(zip(got, values, strict=True)):
+        assert np.allclose(h.to_np(g), (np.exp(v) if i == 3 else v) + 1, rtol=1e-6)
 
 
 def test_two_arrays_and_other_kinds(rng):

@@ -1,6 +1,6 @@
-//! Pattern: steps of one kind over few elements each, all of which are there already: the lengths that caches of a language model count,
-//! one for each layer. Their results lie one behind the other, so that in the next evaluation one command does for all of them;
-//! where they do not yet, each has its own, and none waits for another.
+//! Pattern: steps of one kind over not many elements each, all of which are there already: the lengths that caches of a language model
+//! count, one for each layer, or weights of normalisations that one is added to. Results lie one behind the other, so that in the next
+//! evaluation counts are one list; where operands lie anywhere, a table says where. One command does for all.
 
 use std::collections::HashMap;
 
@@ -23,10 +23,14 @@ use crate::ops::elementwise::scalar_bits;
 #[cfg(feature = "vulkan")]
 use crate::ops::support::*;
 #[cfg(feature = "vulkan")]
-use crate::vulkan::kernels::elementwise;
+use crate::vulkan::kernels::elementwise::{self, tabled};
 
-/// Elements of a result, at most.
-const ELEMENTS: usize = 64;
+/// Elements of a result, at most: weights of a normalisation.
+const ELEMENTS: usize = 1 << 14;
+/// Elements from which on results begin at whole [`UNIT`]s of bytes, as whoever reads many wants them.
+const APART: usize = 64;
+/// See [`APART`].
+const UNIT: usize = 16;
 /// Steps that are worth it, and those of a command.
 const LEAST: usize = 4;
 /// See [`LEAST`].
@@ -127,6 +131,36 @@ fn together(
     Ok(Some(crate::kernels::View { shape: [all].as_slice().into(), strides: [1].as_slice().into(), ..one }))
 }
 
+/// Where operands and results of all members lie, if those are in order; a number that all share is one.
+#[cfg(feature = "vulkan")]
+fn rows(
+    enc: &mut crate::vulkan::CommandEncoder,
+    members: &Members,
+    output: impl Fn(usize) -> u64,
+) -> Result<Option<Vec<tabled::Row>>> {
+    let mut all: Vec<tabled::Row> = Vec::with_capacity(members.all.len());
+    let mut numbers: SmallVec<[(usize, u64, u64); 3]> = SmallVec::new();
+    for (i, member) in members.all.iter().enumerate() {
+        let mut inputs = SmallVec::new();
+        for (k, a) in member.node.inputs.iter().enumerate() {
+            let bits = scalar_bits(a).filter(|_| a.size() == 1);
+            let known = |n: &&(usize, u64, u64)| n.0 == k && Some(n.1) == bits;
+            if let Some(n) = numbers.iter().find(known) {
+                inputs.push(n.2);
+                continue;
+            }
+            let v = dev_in(enc, a)?;
+            if !v.is_row_contiguous() {
+                return Ok(None);
+            }
+            numbers.extend(bits.map(|b| (k, b, v.ptr)));
+            inputs.push(v.ptr);
+        }
+        all.push(tabled::Row { inputs, output: output(i) });
+    }
+    Ok(Some(all))
+}
+
 impl Work for Each {
     fn run(&self, stream: Stream, members: &Members, results: &[Array]) -> Result<()> {
         on_gpu!(stream, |enc| {
@@ -136,18 +170,20 @@ impl Work for Each {
             let inst = instruction(&*node.primitive).expect("an elementwise step");
             let dtypes: SmallVec<[Dtype; 3]> = node.inputs.iter().map(Array::dtype).collect();
             let program = Program::one(inst, &dtypes, dtype);
-            let (storage, ptr) = enc.output(results[0].nbytes() * results.len())?;
+            let pitch = if n > APART { (n * dtype.size()).next_multiple_of(UNIT) / dtype.size() } else { n };
+            let (storage, ptr) = enc.output(pitch * dtype.size() * results.len())?;
             for (i, r) in results.iter().enumerate() {
-                r.set_data(Strides::from_slice(&row_major(r.shape())), (i * n) as i64, storage.clone());
+                r.set_data(Strides::from_slice(&row_major(r.shape())), (i * pitch) as i64, storage.clone());
             }
             let part = |from: usize, count: usize| crate::kernels::View {
-                ptr: ptr + (from * n * dtype.size()) as u64,
+                ptr: ptr + (from * pitch * dtype.size()) as u64,
                 dtype,
                 shape: Shape::from_slice(&[(count * n) as i64]),
                 strides: Strides::from_slice(&[1]),
             };
+            let whole = pitch == n && (n * results.len()) as i64 <= i64::from(i32::MAX);
             let mut all = SmallVec::<[_; 3]>::new();
-            for k in 0..node.inputs.len() {
+            for k in (0..node.inputs.len()).filter(|_| whole) {
                 match together(enc, members, k, n)? {
                     Some(view) => all.push(view),
                     None => break,
@@ -155,6 +191,13 @@ impl Work for Each {
             }
             if all.len() == node.inputs.len() {
                 return elementwise::run(enc, &program, &all, &[part(0, results.len())]);
+            }
+            if let Some(rows) = rows(enc, members, |i| part(i, 1).ptr)?
+                && tabled::takes(enc, &program, n, rows.len())
+            {
+                let single: SmallVec<[bool; 3]> =
+                    node.inputs.iter().map(|a| a.size() == 1 && n > 1).collect();
+                return tabled::run(enc, &program, n, &single, &rows);
             }
             for (i, member) in members.all.iter().enumerate() {
                 let mut own = SmallVec::<[_; 3]>::new();

@@ -476,6 +476,49 @@ impl Gen {
         let at = Self::index(&format!("out{o}"), a, pos);
         format!("    M{}(pc.out{o}).v[{at}] = {};\n", t.size(), t.element(bits))
     }
+
+    /// What invocation `id` does, and the end.
+    fn elements(mut self, class: &Class) -> String {
+        let n_in = self.ins.len();
+        let names: Vec<String> = self.operands().map(|o| o.0).collect();
+        let width = class.width as usize;
+        self.places(class, &names);
+        for k in 0..n_in {
+            if class.access[k] == Access::Splat {
+                let load = Gen::raw_load(k, &self.ins[k], &format!("in{k}_o"));
+                let t = self.ins[k].reg();
+                self.line(format!("  const {t} in{k}_c = {load};"));
+            }
+        }
+        if width > 1 {
+            self.line(format!("  if (col + {width} <= int(pc.inner)) {{"));
+            self.vector_path(class);
+            self.line("    return;");
+            self.line("  }");
+        }
+        self.line(if width > 1 {
+            "  for (int e = col; e < int(pc.inner); e++) {"
+        } else {
+            "  { const int e = col;"
+        });
+        let args: Vec<String> =
+            (0..n_in).map(|k| Gen::element_load(k, &self.ins[k], class.access[k], "e")).collect();
+        let mut lines = String::new();
+        for (o, t) in self.outs.iter().enumerate() {
+            let _ = writeln!(lines, "    {} y{o};", t.reg());
+        }
+        let outs: Vec<String> = (0..self.outs.len()).map(|o| format!("y{o}")).collect();
+        let _ = writeln!(lines, "    compute({});", [args, outs].concat().join(", "));
+        for (o, t) in self.outs.iter().enumerate() {
+            let bits = t.encode(&format!("y{o}"));
+            lines.push_str(&Gen::element_store(o, t, class.access[n_in + o], "e", &bits));
+        }
+        lines.push_str(&self.step(class));
+        self.text.push_str(&lines);
+        self.line("  }");
+        self.line("}");
+        self.text
+    }
 }
 
 /// A kernel of a program over operands of one layout class. Push constants: an address (8 bytes) of each
@@ -485,54 +528,39 @@ impl Gen {
 /// strides of the others; of a flat kernel the lengths of all axes but the first, then the strides of each operand.
 pub fn elementwise(p: &Program, class: &Class, caps: Caps) -> Result<String> {
     let mut g = Gen::new(p, caps)?;
-    let n_in = g.ins.len();
-    let names: Vec<String> = g.operands().map(|o| o.0).collect();
-    let width = class.width as usize;
     g.buffers(Some(class));
     g.line(format!("layout(local_size_x = {GROUP}) in;"));
-    let members: String = names.iter().map(|n| format!("uvec2 {n}; ")).collect();
+    let members: String = g.operands().map(|o| format!("uvec2 {}; ", o.0)).collect();
     g.line(format!(
         "layout(push_constant, scalar) uniform Push {{ {members}uvec2 params; uint inner, per_row, total, grid_row, ndim; }} pc;"
     ));
     g.line("void main() {");
     g.line("  const uint id = gl_GlobalInvocationID.x + gl_GlobalInvocationID.y * pc.grid_row;");
     g.line("  if (id >= pc.total) return;");
-    g.places(class, &names);
-    for k in 0..n_in {
-        if class.access[k] == Access::Splat {
-            let load = Gen::raw_load(k, &g.ins[k], &format!("in{k}_o"));
-            let t = g.ins[k].reg();
-            g.line(format!("  const {t} in{k}_c = {load};"));
-        }
+    Ok(g.elements(class))
+}
+
+/// The same over many lists of operands of one length without gaps, the grid's rows: a table has the addresses of each. Push constants:
+/// address of the table, elements of a list, invocations that have some.
+pub fn tabled(p: &Program, class: &Class, caps: Caps) -> Result<String> {
+    let mut g = Gen::new(p, caps)?;
+    g.buffers(Some(class));
+    let names: Vec<String> = g.operands().map(|o| o.0).collect();
+    g.line(format!("layout(local_size_x = {GROUP}) in;"));
+    g.line(
+        "layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer Table { uvec2 v[]; };",
+    );
+    g.line("layout(push_constant, scalar) uniform Push { uvec2 table; uint inner, total; } told;");
+    g.line(format!("struct Operands {{ uvec2 {}; uint inner; }};", names.join(", ")));
+    g.line("void main() {");
+    g.line("  const uint id = gl_GlobalInvocationID.x;");
+    g.line("  if (id >= told.total) return;");
+    g.line("  Operands pc;");
+    for (k, name) in names.iter().enumerate() {
+        g.line(format!("  pc.{name} = Table(told.table).v[gl_WorkGroupID.y * {}u + {k}u];", names.len()));
     }
-    if width > 1 {
-        g.line(format!("  if (col + {width} <= int(pc.inner)) {{"));
-        g.vector_path(class);
-        g.line("    return;");
-        g.line("  }");
-    }
-    g.line(if width > 1 {
-        "  for (int e = col; e < int(pc.inner); e++) {"
-    } else {
-        "  { const int e = col;"
-    });
-    let args: Vec<String> =
-        (0..n_in).map(|k| Gen::element_load(k, &g.ins[k], class.access[k], "e")).collect();
-    let mut lines = String::new();
-    for (o, t) in g.outs.iter().enumerate() {
-        let _ = writeln!(lines, "    {} y{o};", t.reg());
-    }
-    let outs: Vec<String> = (0..g.outs.len()).map(|o| format!("y{o}")).collect();
-    let _ = writeln!(lines, "    compute({});", [args, outs].concat().join(", "));
-    for (o, t) in g.outs.iter().enumerate() {
-        let bits = t.encode(&format!("y{o}"));
-        lines.push_str(&Gen::element_store(o, t, class.access[n_in + o], "e", &bits));
-    }
-    lines.push_str(&g.step(class));
-    g.text.push_str(&lines);
-    g.line("  }");
-    g.line("}");
-    Ok(g.text)
+    g.line("  pc.inner = told.inner;");
+    Ok(g.elements(class))
 }
 
 /// A copy or cast of matrices whose input is contiguous down the columns, through a tile in shared memory; all

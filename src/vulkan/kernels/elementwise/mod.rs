@@ -3,6 +3,7 @@
 //! so that shaders index with 32 bits.
 
 mod flat;
+pub mod tabled;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -43,6 +44,8 @@ pub(in crate::vulkan) fn span(size: usize) -> i64 {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Kind {
     General(Class),
+    /// Many lists, of which a table tells.
+    Tabled(Class),
     /// Edge of the tile.
     Transpose(u32),
     Arange,
@@ -78,6 +81,7 @@ impl KernelKey for ElementwiseKey {
                 let flat = if c.flat { "_flat" } else { "" };
                 format!("{}_{}_{}d_v{}{flat}", self.program.name(), types.join("_"), c.ndim, c.width)
             }
+            Kind::Tabled(c) => format!("{}_{}_table_v{}", self.program.name(), types.join("_"), c.width),
             Kind::Transpose(_) => format!("{}_{}_transposed", self.program.name(), types.join("_")),
             Kind::Arange => format!("arange_{}", types.join("_")),
         }
@@ -86,6 +90,7 @@ impl KernelKey for ElementwiseKey {
     fn module(&self, f: &Features) -> Module {
         let text = match &self.kind {
             Kind::General(c) => codegen::elementwise(&self.program, c, caps(f)),
+            Kind::Tabled(c) => codegen::tabled(&self.program, c, caps(f)),
             Kind::Transpose(tile) => codegen::transpose(&self.program, *tile, caps(f)),
             Kind::Arange => codegen::arange(self.program.inputs[0], caps(f)),
         };
