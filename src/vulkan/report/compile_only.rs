@@ -69,6 +69,8 @@ struct Compiled {
     extensions: Vec<String>,
     atomics: Vec<&'static str>,
     statistics: Vec<(String, f64)>,
+    /// The program, of PTX, for assemblers.
+    text: String,
 }
 
 static COMPILED: Mutex<Vec<Compiled>> = Mutex::new(Vec::new());
@@ -107,6 +109,10 @@ pub(in crate::vulkan) fn note(
         capabilities: read.as_ref().map(|m| m.capabilities.clone()).unwrap_or_default(),
         extensions: read.map(|m| m.extensions).unwrap_or_default(),
         statistics,
+        text: match &module.source {
+            Source::Ptx { text, .. } => text.clone(),
+            Source::File(_) | Source::Text(_) | Source::Words(_) => String::new(),
+        },
     });
 }
 
@@ -257,6 +263,7 @@ pub fn report() -> Tree {
             ("capabilities", Tree::numbers(&c.capabilities)),
             ("extensions", Tree::List(c.extensions.into_iter().map(Tree::from).collect())),
             ("atomics", Tree::List(c.atomics.into_iter().map(|m| Tree::from(m.to_string())).collect())),
+            ("text", c.text.into()),
             ("compile_ms", Tree::Float(ns as f64 / 1e6)),
             ("statistics", Tree::map(c.statistics.into_iter().map(|(k, v)| (k, Tree::Float(v))))),
         ])
