@@ -13,7 +13,8 @@
 #undef tstep
 #undef sign
 
-const uint PAIRS = FEATURES / 2u, WIDTH = TPR * F;
+// Pairs of a row, and those that are turned.
+const uint PAIRS = FEATURES / 2u, TURNED = DIMS / 2u, WIDTH = TPR * F;
 // Queries, then the newest key.
 shared vec4 turned[(ROWS + 1u) * WIDTH / 4u];
 shared vec2 angles[WIDTH / 2u];
@@ -92,7 +93,8 @@ uvec2 places_of(uint e) {
 #ifdef TRADITIONAL
     return uvec2(2u * i, 2u * i + 1u);
 #else
-    return uvec2(i, i + PAIRS);
+    if (i >= TURNED) return uvec2(2u * i, 2u * i + 1u);
+    return uvec2(i, i + TURNED);
 #endif
 }
 
@@ -119,12 +121,12 @@ Newest make_ready(uint lane, uint t, uint g, uint b, uint kv, uint row0) {
 #ifdef NORM
     vec2 w = load_weights(min(lane, pairs - 1u));
 #endif
-    float angle = angle_of(min(lane, PAIRS - 1u));
+    float angle = angle_of(min(lane, TURNED - 1u));
     int first = a.start;
     if (a.starts != 0ul) first = Int(a.starts + uint64_t(int64_t(b) * a.ostep * 4l)).v;
 
     precise float position = float(first) * a.pace;
-    if (lane < PAIRS) angles[lane] = turn_by(angle, position);
+    if (lane < TURNED) angles[lane] = turn_by(angle, position);
     float x[F];
     decode(c, x);
     if (mine) put(j, t, x);
@@ -137,7 +139,7 @@ Newest make_ready(uint lane, uint t, uint g, uint b, uint kv, uint row0) {
     [[dont_unroll]] for (uint e = lane; e < pairs; e += WG) {
         uint row = e / PAIRS * WIDTH;
         uvec2 at_ = row + places_of(e);
-        vec2 y = vec2(turned[at_.x / 4u][at_.x % 4u], turned[at_.y / 4u][at_.y % 4u]), by = angles[e % PAIRS];
+        vec2 y = vec2(turned[at_.x / 4u][at_.x % 4u], turned[at_.y / 4u][at_.y % 4u]);
 #ifdef NORM
         if (weights_of(e) != 0ul) {
             float root_ = roots[e / PAIRS];
@@ -145,7 +147,7 @@ Newest make_ready(uint lane, uint t, uint g, uint b, uint kv, uint row0) {
         }
         if (e + WG < pairs) w = load_weights(e + WG);
 #endif
-        y = turn_pair(y, by);
+        if (TURNED == PAIRS || e % PAIRS < TURNED) y = turn_pair(y, angles[e % PAIRS]);
         turned[at_.x / 4u][at_.x % 4u] = stored(y.x);
         turned[at_.y / 4u][at_.y % 4u] = stored(y.y);
     }

@@ -1,5 +1,5 @@
 #version 460
-// Rotary embedding of the rows of arrays of (batch, heads, positions, FEATURES) by the same angles, all features of
+// Rotary embedding of the rows of arrays of (batch, heads, positions, FEATURES) by the same angles, the first DIMS features of
 // them; with NORM rows that have weights are first normalised by the root of their mean square and rounded. Others are
 // copied as they are. A workgroup has one row, and a lane of it pairs WG apart. For few rows: rope.comp reads and
 // writes whole vectors, and computes the angles of several heads once.
@@ -14,6 +14,7 @@ layout(local_size_x_id = 0) in;
 layout(constant_id = 0) const uint WG = 64u;
 layout(constant_id = 1) const uint TPR = 1u; // lanes that sum up a row
 layout(constant_id = 2) const uint FEATURES = 64u;
+layout(constant_id = 3) const uint DIMS = 64u; // that are turned
 
 struct Item {
     uint64_t src, dst, weight;
@@ -86,14 +87,15 @@ void main() {
     row -= item.first;
     uint t = row % positions, h = row / positions % item.heads, b = row / positions / item.heads;
     uint64_t p = place(item.src, item.from, b, h, t), q = place(item.dst, item.to, b, h, t);
-    const uint pairs = FEATURES / 2u;
+    const uint pairs = FEATURES / 2u, turned = DIMS / 2u;
     float x[PER_LANE], y[PER_LANE];
 #ifdef TRADITIONAL
 #define FIRST(i) (2u * (i))
 #define SECOND(i) (2u * (i) + 1u)
 #else
-#define FIRST(i) (i)
-#define SECOND(i) ((i) + pairs)
+// Neighbours behind those that are turned.
+#define FIRST(i) ((i) < turned ? (i) : 2u * (i))
+#define SECOND(i) ((i) < turned ? (i) + turned : 2u * (i) + 1u)
 #endif
     if (item.rotated == 0u) {
         for (uint i = lane; i < FEATURES; i += WG) copy(p + uint64_t(i) * A_SIZE, q + uint64_t(i) * A_SIZE);
@@ -120,7 +122,8 @@ void main() {
     [[unroll]] for (uint j = 0u; j < PER_LANE; ++j) {
         uint i = lane + j * WG;
         if (i < pairs) {
-            vec2 z = turn_pair(vec2(x[j], y[j]), turn(i, position));
+            vec2 z = vec2(x[j], y[j]);
+            if (i < turned) z = turn_pair(z, turn(i, position));
             b_store(q + uint64_t(FIRST(i)) * B_SIZE, z.x);
             b_store(q + uint64_t(SECOND(i)) * B_SIZE, z.y);
         }

@@ -93,8 +93,10 @@ fn item(free: &Free, i: usize, x: &Array, stream: Stream) -> (Item, SmallVec<[us
 }
 
 fn suits(x: &Array, rope: &Rope) -> bool {
-    let features = x.dim(-1);
-    rope.how.dims == features && device::joins_rotations(x.dtype(), features, x.size() as i64 / features)
+    let (features, dims) = (x.dim(-1), rope.how.dims);
+    // Those that stay as they are come in pairs, too.
+    let pairs = dims == features || features % 2 == 0 && dims % 2 == 0 && (1..features).contains(&dims);
+    pairs && device::joins_rotations(x.dtype(), features, x.size() as i64 / features)
 }
 
 /// Steps around `i` that write an array of the shape of `rows` into a slice.

@@ -30,6 +30,8 @@ pub struct Newest<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Turned {
     pub features: u32,
+    /// Of which so many are turned.
+    pub dims: u32,
     pub traditional: bool,
     pub waves: bool,
     /// Lanes that sum up the squares of a row.
@@ -44,6 +46,7 @@ impl Turned {
     pub(super) fn define(&self, d: &mut Defines, f: &Features) {
         float_controls(d, f);
         define(d, "FRESH", 1);
+        define(d, "DIMS", format!("{}u", self.dims));
         if let Some(lanes) = self.norm {
             define(d, "NORM", 1);
             define(d, "SUM_LANES", format!("{lanes}u"));
@@ -74,7 +77,7 @@ pub(super) fn turned(
     Vector { block, lanes }: Vector,
 ) -> Option<Turned> {
     let d = q.shape[3];
-    let one = q.shape[2] == 1 && v.shape[3] == d && newest.form.dims as i64 == d;
+    let one = q.shape[2] == 1 && v.shape[3] == d;
     let [key, value] = [newest.key[0], newest.value[0]];
     let weights = || newest.weights.into_iter().flatten();
     let wide = is_wide(key) && is_wide(value) && weights().all(|w| w.ptr.is_multiple_of(16));
@@ -87,6 +90,7 @@ pub(super) fn turned(
     (one && wide && kept && near && shuffles(f) && sums && room).then_some(Turned {
         // FITS: at most MOST_FEATURES.
         features: d as u32,
+        dims: newest.form.dims as u32,
         traditional: newest.form.traditional,
         waves: newest.waves.is_some(),
         norm,
@@ -135,7 +139,7 @@ impl Newest<'_> {
         let [batch, kv, group, _, n, _, _, rows, splits, span] = told.counts;
         let counts = [batch, kv, group, n, rows, splits, span];
         // FITS: at most MOST_FEATURES.
-        let ends = [self.place, f.dims as u32];
+        let ends = [self.place, self.key[0].shape[3] as u32];
         let floats =
             [told.scale, f.scale, if f.back { -1.0 } else { 1.0 }, self.eps.unwrap_or(0.0)].map(f32::to_bits);
         let words: SmallVec<[u32; 40]> =

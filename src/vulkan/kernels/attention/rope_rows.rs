@@ -49,6 +49,8 @@ struct Key {
     traditional: bool,
     waves: bool,
     features: u32,
+    /// Of which so many are turned.
+    dims: u32,
     norm: Option<Sum>,
 }
 
@@ -93,7 +95,7 @@ impl KernelKey for Key {
         Module {
             source: Source::File("rope_rows.comp"),
             defines: d,
-            spec: vec![self.lanes(), sum.lanes, self.features],
+            spec: vec![self.lanes(), sum.lanes, self.features, self.dims],
             subgroup_size: required_subgroup(f),
             spirv16: false,
         }
@@ -121,7 +123,7 @@ pub(super) fn sums(d: i64, dtype: Dtype, wide: bool) -> [u32; 2] {
     }
 }
 
-/// Turns all features of arrays that differ in their heads only, after normalising the rows of those with weights.
+/// Turns features of arrays that differ in their heads only, after normalising the rows of those with weights.
 /// `offsets` and `waves` as for `rope`.
 pub fn rope_rows(
     enc: &mut CommandEncoder,
@@ -139,8 +141,8 @@ pub fn rope_rows(
     let vector = if wide { 16 / dtype.size() as u64 } else { 1 };
     let [lanes, vectors] = sums(d, dtype, wide);
     let sum = |_| Sum { vector: vector as u32, lanes, vectors };
-    let (traditional, features) = (f.traditional, d as u32);
-    let key = Key { dtype, traditional, waves: waves.is_some(), features, norm: eps.map(sum) };
+    let (traditional, features, dims) = (f.traditional, d as u32, f.dims as u32);
+    let key = Key { dtype, traditional, waves: waves.is_some(), features, dims, norm: eps.map(sum) };
     let mut rows = 0;
     let mut reads: SmallVec<[(u64, u64); 8]> = SmallVec::new();
     let mut entries: SmallVec<[u8; 256]> = SmallVec::new();

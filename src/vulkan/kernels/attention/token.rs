@@ -145,7 +145,7 @@ fn plan(
     let [batch, kv, n] = [0, 1, 2].map(|i| k.shape[i] as u64);
     let lanes = d / FEATURES;
     let whole = d % FEATURES == 0 && (lanes as u64).is_power_of_two() && dst.ptr.is_multiple_of(8);
-    let plain = !newest.form.traditional && q.dtype.size() == 2;
+    let plain = !newest.form.traditional && newest.form.dims as i64 == d && q.dtype.size() == 2;
     let norm = newest.eps.map(|_| rope_rows::sums(d, q.dtype, true)[0]);
     let held = norm.is_none_or(|n| i64::from(n) <= lanes);
     if !(whole && plain && newest.normed() && held && batch.max(kv) <= u64::from(u16::MAX)) {

@@ -29,7 +29,12 @@ use crate::vulkan::{CommandEncoder, Features};
 impl KernelKey for Program {
     fn name(&self) -> String {
         let norm = if self.norm { "norm_" } else { "" };
-        format!("sdpa_{norm}rope_several_{}_of_{}_{}", self.parts, self.features, self.dtype)
+        let turned = match (self.traditional, self.dims == self.features) {
+            (false, true) => String::new(),
+            (false, false) => format!("{}_", self.dims),
+            (true, _) => format!("{}_neighbours_", self.dims),
+        };
+        format!("sdpa_{norm}rope_{turned}several_{}_of_{}_{}", self.parts, self.features, self.dtype)
     }
 
     fn module(&self, _: &Features) -> Module {
@@ -41,9 +46,14 @@ type Ranges = SmallVec<[(u64, u64); 12]>;
 
 /// Whether the kernel knows what comes before the products.
 fn known(q: &DeviceView, dst: &DeviceView, newest: &Newest) -> bool {
-    let plain =
-        !newest.form.traditional && matches!(q.dtype, Dtype::F16 | Dtype::BF16) && dst.ptr.is_multiple_of(8);
-    plain && newest.normed()
+    let plain = matches!(q.dtype, Dtype::F16 | Dtype::BF16) && dst.ptr.is_multiple_of(8);
+    let dims = newest.form.dims as u32;
+    // A pair's other element is another lane's, which has eight.
+    let turns = match newest.form.traditional {
+        true => dims.is_multiple_of(8),
+        false => dims.is_multiple_of(16) && (dims / 16).is_power_of_two(),
+    };
+    plain && turns && newest.normed()
 }
 
 /// The kernel of such a cut.
@@ -57,6 +67,8 @@ fn program(
     Program {
         dtype: q.dtype,
         features: s.features,
+        dims: newest.form.dims as u32,
+        traditional: newest.form.traditional,
         group: (q.shape[1] / k.shape[1]) as u32,
         rows: s.rows,
         tiles: s.tiles,

@@ -86,7 +86,7 @@ ld.param.u32 t2,[args+{start}]; ld.param.u64 d64,[args+{starts}]; setp.eq.u64 q,
 @!q ld.global.nc.b32 t2,[d64];
 cvt.rn.f32.s32 z,t2; ld.param.f32 z2,[args+{pace}]; mul.f32 z,z,z2;",
                 last = THREADS - 1,
-                pairs = self.features / 2,
+                pairs = self.dims / 2,
                 step = self.arg(place!(table_step)),
                 table = self.arg(place!(table)),
                 start = self.arg(place!(start)),
@@ -173,34 +173,50 @@ ANGLED:",
         }
     }
 
-    /// Turns a row, whose pairs are half a row apart, and stores it.
+    /// Turns a row, whose pairs are neighbours or half of what is turned apart, and stores it. What is behind stays as it is.
     fn turn(self, o: &mut String) {
-        let half = self.chunks() / 2;
-        put(
-            o,
-            format_args!(
-                "and.b32 t1,u,{half}; setp.ne.u32 upper,t1,0; and.b32 t1,u,{}; shl.b32 t1,t1,6; mov.u32 t2,{angles}; add.u32 t1,t1,t2;",
-                half - 1,
-                angles = self.shared("angles"),
+        let angles = self.shared("angles");
+        let (half, apart) = (self.dims / 16, !self.traditional);
+        match apart {
+            true => put(
+                o,
+                format_args!(
+                    "and.b32 t1,u,{half}; setp.ne.u32 upper,t1,0; and.b32 t1,u,{}; shl.b32 t1,t1,6; mov.u32 t2,{angles}; add.u32 t1,t1,t2;",
+                    half - 1,
+                ),
             ),
-        );
-        for i in 0..4 {
+            false => put(o, format_args!("shl.b32 t1,u,5; mov.u32 t2,{angles}; add.u32 t1,t1,t2;")),
+        }
+        // The newest value is not turned either.
+        put(o, format_args!("setp.ge.u32 beyond,u,{}; or.pred beyond,beyond,plain;", self.dims / 8));
+        for i in (0..4).filter(|_| apart) {
             put(o, format_args!("shfl.sync.bfly.b32 y{i},c{i},{half},31,-1;"));
         }
         for i in 0..4 {
-            put(
-                o,
-                format_args!(
-                    "ld.shared.v4.f32 {{d0,d1,d2,d3}},[t1+{}]; xor.b32 t0,y{i},0x80008000; selp.b32 y{i},y{i},t0,upper;",
-                    16 * i
-                ),
-            );
+            if apart {
+                put(
+                    o,
+                    format_args!(
+                        "ld.shared.v4.f32 {{d0,d1,d2,d3}},[t1+{}]; xor.b32 t0,y{i},0x80008000; selp.b32 y{i},y{i},t0,upper;",
+                        16 * i
+                    ),
+                );
+            } else {
+                // The first of the pair takes the second away.
+                put(
+                    o,
+                    format_args!(
+                        "ld.shared.v2.f32 {{d0,d1}},[t1+{}]; mov.f32 d2,d0; mov.f32 d3,d1; prmt.b32 y{i},c{i},c{i},0x1032; xor.b32 y{i},y{i},0x00008000;",
+                        8 * i
+                    ),
+                );
+            }
             pair(o, self.dtype, ["z", "z2"], &format!("c{i}"), "t0");
             pair(o, self.dtype, ["f0", "f1"], &format!("y{i}"), "t0");
             put(
                 o,
                 format_args!(
-                    "mul.f32 z,z,d0; fma.rn.f32 z,f0,d1,z; mul.f32 z2,z2,d2; fma.rn.f32 z2,f1,d3,z2; cvt.rn.{}x2.f32 t0,z2,z; selp.b32 c{i},c{i},t0,plain;",
+                    "mul.f32 z,z,d0; fma.rn.f32 z,f0,d1,z; mul.f32 z2,z2,d2; fma.rn.f32 z2,f1,d3,z2; cvt.rn.{}x2.f32 t0,z2,z; selp.b32 c{i},c{i},t0,beyond;",
                     self.kind()
                 ),
             );

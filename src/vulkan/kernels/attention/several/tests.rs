@@ -65,6 +65,7 @@ impl Case {
         let p = Program {
             dtype,
             features,
+            dims: features,
             group,
             rows,
             tiles: group.div_ceil(4),
@@ -107,12 +108,17 @@ impl Case {
         let root = 1.0 / (squares / d as f64 + 1e-5).sqrt();
         let norm = |(x, w): (&f64, &f64)| if self.p.norm { x * root * w } else { *x };
         let x = rounded_as(self.p.dtype, row.iter().zip(weights).map(norm).collect());
-        let half = d / 2;
+        let dims = self.p.dims as usize;
         let turned = |i: usize| {
-            let pair = i % half;
-            let angle = f64::from(start as f32 * frequency(pair, d) as f32);
-            let (low, high) = (x[pair], x[pair + half]);
-            if i < half {
+            // The pair, its elements, and whether this is the first.
+            let (pair, at, first) = match self.p.traditional {
+                _ if i >= dims => return x[i],
+                true => (i / 2, [i / 2 * 2, i / 2 * 2 + 1], i % 2 == 0),
+                false => (i % (dims / 2), [i % (dims / 2), i % (dims / 2) + dims / 2], i < dims / 2),
+            };
+            let angle = f64::from(start as f32 * frequency(pair, dims) as f32);
+            let (low, high) = (x[at[0]], x[at[1]]);
+            if first {
                 low * angle.cos() - high * angle.sin()
             } else {
                 high * angle.cos() + low * angle.sin()
@@ -163,7 +169,8 @@ impl Case {
         let (p, s) = (self.p, self.s);
         let (d, heads) = (p.features as usize, s.kv * p.group as usize);
         let bytes = |x: &[f64]| elements(p.dtype, x);
-        let angles: Vec<u8> = (0..d / 2).flat_map(|i| (frequency(i, d) as f32).to_le_bytes()).collect();
+        let dims = p.dims as usize;
+        let angles: Vec<u8> = (0..dims / 2).flat_map(|i| (frequency(i, dims) as f32).to_le_bytes()).collect();
         let starts: Vec<u8> = STARTS.iter().flat_map(|x| x.to_le_bytes()).collect();
         let mask = match p.mask {
             Mask::Bool => self.mask.iter().map(|x| *x as u8).collect(),
@@ -257,6 +264,8 @@ fn frequency(pair: usize, d: usize) -> f64 {
 const PLAIN: Program = Program {
     dtype: Dtype::BF16,
     features: 128,
+    dims: 128,
+    traditional: false,
     group: 4,
     rows: 4,
     tiles: 1,
@@ -287,8 +296,22 @@ fn texts_compute_what_attention_is() {
 #[test]
 fn short_heads_and_many_of_them() {
     let sizes = Sizes { batch: 2, kv: 1, n: 150, span: 80, place: 149 };
-    let p = Program { features: 64, group: 12, rows: 8, tiles: 2, parts: 2, sinks: true, ..PLAIN };
+    let p = Program { features: 64, dims: 64, group: 12, rows: 8, tiles: 2, parts: 2, sinks: true, ..PLAIN };
     Case::new(p, sizes).run();
-    Case::new(Program { features: 64, parts: 1, group: 7, rows: 7, ..PLAIN }, Sizes { span: 160, ..sizes })
-        .run();
+    Case::new(
+        Program { features: 64, dims: 64, parts: 1, group: 7, rows: 7, ..PLAIN },
+        Sizes { span: 160, ..sizes },
+    )
+    .run();
+}
+
+/// A part of a head, neighbours, both; one sequence that a chain begins with takes the same text.
+#[test]
+fn some_features_or_neighbours_are_turned() {
+    let sizes = Sizes { batch: 2, kv: 2, n: 97, span: 112, place: 40 };
+    for (dims, traditional) in [(64, false), (32, false), (16, false), (128, true), (64, true), (24, true)] {
+        Case::new(Program { dims, traditional, ..PLAIN }, sizes).run();
+        let p = Program { features: 64, dims: dims.min(64), traditional, norm: false, ..PLAIN };
+        Case::new(Program { dtype: Dtype::F16, ..p }, sizes).run();
+    }
 }

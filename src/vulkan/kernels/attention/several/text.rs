@@ -16,6 +16,9 @@ pub struct Program {
     pub dtype: Dtype,
     /// Of a head: 64 or 128.
     pub features: u32,
+    /// Of which so many are turned, as neighbours or half of them apart.
+    pub dims: u32,
+    pub traditional: bool,
     /// Heads that share a key head, those of a workgroup, and workgroups that share them.
     pub group: u32,
     pub rows: u32,
@@ -136,7 +139,7 @@ impl Program {
         put(
             o,
             format_args!(
-                ".reg .pred p,q,l0,l1,n0,n1,v<4>,live,mine,plain,upper,high,r0,r1,here,stored;
+                ".reg .pred p,q,l0,l1,n0,n1,v<4>,live,mine,plain,beyond,upper,high,r0,r1,here,stored;
 .reg .b32 tid,lane,warp,g,t,part,tile,kv,batch,begin,end,key0,place,ks,vs,ms,own,own1,zero,t0,t1,t2,j,u;
 .reg .b32 x<{all}>,qq<{q}>,mk<4>,hi<2>,lo<2>,a<4>,c<4>,w<4>,y<4>,whose,at,newest,line;
 .reg .b16 h0,h1;
