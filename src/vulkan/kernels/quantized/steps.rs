@@ -35,6 +35,8 @@ pub enum Function {
     Square,
     Sigmoid,
     Tanh,
+    Erf,
+    Exp,
     Copy,
 }
 
@@ -60,12 +62,14 @@ impl Function {
             ("square", 1) => Function::Square,
             ("sigmoid", 1) => Function::Sigmoid,
             ("tanh", 1) => Function::Tanh,
+            ("erf", 1) => Function::Erf,
+            ("exp", 1) => Function::Exp,
             _ => return None,
         })
     }
 
-    /// Its lines, from registers of float32 to one; `free` are two more that may be written, and predicate p. Sigmoid and tanh are `h_sigmoid`
-    /// and `h_tanh` of shaders/lib/math_half.glsl.
+    /// Its lines, from registers of float32 to one; `free` are two more that may be written, and predicate p. Those with a name of their own in
+    /// shaders/lib/math_half.glsl (`h_sigmoid` and others) are those.
     pub fn put(self, o: &mut String, to: &str, args: [&str; 2], free: [&str; 2]) {
         // Of the tangent: what is near zero, and its coefficients there.
         const BOUND: u32 = 0.3_f32.to_bits();
@@ -73,7 +77,7 @@ impl Function {
         const NEAR_3: u32 = (-0.333_155_48_f32).to_bits();
         const NEAR_5: u32 = 0.126_845_48_f32.to_bits();
         const MINUS_2: u32 = (-2_f32).to_bits();
-        const ONE: u32 = 1_f32.to_bits();
+        const LOG2_E: u32 = std::f32::consts::LOG2_E.to_bits();
         const TWO_LOG2_E: u32 = (2.0 * std::f32::consts::LOG2_E).to_bits();
         const MINUS_LOG2_E: u32 = std::f32::consts::LOG2_E.to_bits() | 1 << 31;
         let ([a, b], [e0, e1]) = (args, free);
@@ -86,6 +90,8 @@ impl Function {
             Function::Minimum => put(o, format_args!("min.NaN.f32 {to},{a},{b};")),
             Function::Negative => put(o, format_args!("neg.f32 {to},{a};")),
             Function::Square => put(o, format_args!("mul.rn.f32 {to},{a},{a};")),
+            Function::Exp => put(o, format_args!("mul.f32 {e0},{a},0f{LOG2_E:08X}; ex2.approx.f32 {to},{e0};")),
+            Function::Erf => erf(o, to, a, [e0, e1]),
             Function::Copy => put(o, format_args!("mov.f32 {to},{a};")),
             Function::Tanh => put(
                 o,
@@ -108,13 +114,41 @@ setp.lt.f32 p,{a},0f00000000; selp.f32 {e0},{e0},0f{ONE:08X},p; mul.f32 {to},{e0
     }
 }
 
+/// Bits of one, and of minus one.
+const ONE: u32 = 1_f32.to_bits();
+const MINUS_ONE: u32 = (-1_f32).to_bits();
+
+/// The error function, as `h_erf`: x times a polynomial in its square up to 0.9, one less a power of two of a polynomial beyond.
+fn erf(o: &mut String, to: &str, a: &str, [e0, e1]: [&str; 2]) {
+    const NEAR: [f32; 5] = [0.003_767_211_2, -0.025_886_07, 0.112_558_924, -0.376_098_04, 1.128_378_7];
+    const FAR: [f32; 5] = [0.009_538_076, -0.095_378_51, -0.987_797_1, -1.583_679_9, -0.011_097_514];
+    const BOUND: u32 = 0.9_f32.to_bits();
+    const WHOLE: u32 = 4_f32.to_bits();
+    let polynomial = |o: &mut String, of: [f32; 5], to: &str, x: &str| {
+        put(o, format_args!("mov.b32 {to},0f{:08X};", of[0].to_bits()));
+        of[1..].iter().for_each(|c| put(o, format_args!("fma.rn.f32 {to},{to},{x},0f{:08X};", c.to_bits())));
+    };
+    put(o, format_args!("{{\n.reg .f32 far;\nmul.f32 {e0},{a},{a};"));
+    polynomial(o, NEAR, e1, e0);
+    put(o, format_args!("mul.f32 {e1},{e1},{a}; abs.f32 {e0},{a}; min.f32 {e0},{e0},0f{WHOLE:08X};"));
+    polynomial(o, FAR, "far", e0);
+    put(
+        o,
+        format_args!(
+            "ex2.approx.f32 far,far; fma.rn.f32 far,far,0f{MINUS_ONE:08X},0f{ONE:08X};
+setp.lt.f32 p,{a},0f00000000;
+@p neg.f32 far,far;
+abs.f32 {e0},{a}; setp.gt.f32 p,{e0},0f{BOUND:08X}; selp.f32 {to},far,{e1},p;\n}}"
+        ),
+    );
+}
+
 /// An operand.
 fn from(p: &Program, origins: &[Origin], src: Src) -> Option<From> {
     Some(match src {
         Src::Input(i) => match *origins.get(usize::from(i))? {
             Origin::Product(k) => From::Product(k.into()),
-            Origin::Array(k) => From::Array(k.into()),
-            Origin::Picked(_) => return None,
+            Origin::Array(k) | Origin::Picked(k) => From::Array(k.into()),
         },
         Src::Reg(r) => From::Step(r.into()),
         Src::Const(bits, _) => From::Number(match p.dtype(src) {
@@ -227,7 +261,19 @@ mod tests {
     #[test]
     fn functions_compute_what_they_are_called() {
         type Of = fn(f64, f64) -> f64;
-        let all: [(&str, usize, Of); 9] = [
+        // The series where it converges.
+        let erf = |a: f64, _: f64| {
+            if a.abs() > 5.0 || a.is_nan() {
+                return if a.is_nan() { a } else { a.signum() };
+            }
+            let (mut sum, mut term) = (a, a);
+            for n in 1..120 {
+                term *= -a * a / f64::from(n);
+                sum += term / f64::from(2 * n + 1);
+            }
+            sum * std::f64::consts::FRAC_2_SQRT_PI
+        };
+        let all: [(&str, usize, Of); 11] = [
             ("add", 2, |a, b| a + b),
             ("subtract", 2, |a, b| a - b),
             ("multiply", 2, |a, b| a * b),
@@ -237,6 +283,8 @@ mod tests {
             ("square", 1, |a, _| a * a),
             ("sigmoid", 1, |a, _| 1.0 / (1.0 + (-a).exp())),
             ("tanh", 1, |a, _| a.tanh()),
+            ("erf", 1, erf),
+            ("exp", 1, |a, _| a.exp()),
         ];
         let some = [0.0, 1e-8, -0.01, 0.29, 0.31, -0.2999, -1.0, 4.5, -30.0, 200.0, f32::INFINITY, f32::NAN];
         let pairs: Vec<[f32; 2]> = some.iter().flat_map(|&a| [0.5, -3.0, f32::NAN].map(|b| [a, b])).collect();

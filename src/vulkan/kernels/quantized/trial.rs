@@ -311,6 +311,20 @@ pub fn gated() -> KeptAfter {
     after(instrs, smallvec![Origin::Product(0), Origin::Product(1)])
 }
 
+/// The same of products and what belongs to their matrices.
+pub fn gated_biased() -> KeptAfter {
+    let (input, reg) = (Src::Input, Src::Reg);
+    let instrs = smallvec![
+        instr("add", &[input(0), input(2)]),
+        instr("add", &[input(3), input(1)]),
+        instr("sigmoid", &[reg(0)]),
+        instr("multiply", &[reg(0), reg(2)]),
+        instr("multiply", &[reg(3), reg(1)]),
+    ];
+    let [products, tables] = [[0, 1].map(Origin::Product), [0, 1].map(Origin::Picked)];
+    after(instrs, products.into_iter().chain(tables).collect())
+}
+
 /// As many steps as texts of few rows know, the first of a product, the last one with another.
 pub fn long() -> KeptAfter {
     let mut instrs: SmallVec<[Instr; 1]> = smallvec![instr("tanh", &[Src::Input(0)])];

@@ -53,7 +53,11 @@ impl Kind {
     }
 
     pub fn of(format: Option<Format>) -> Kind {
-        format.map_or(Kind::VALUES, |f| Kind { floats: !f.affine(), ..Kind::codes(f.group, f.bits) })
+        match format {
+            Some(f) if f.mode == Mode::Mxfp4 => Kind::FLOATS,
+            Some(f) => Kind::codes(f.group, f.bits),
+            None => Kind::VALUES,
+        }
     }
 
     pub fn values(self) -> bool {

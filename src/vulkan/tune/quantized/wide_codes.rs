@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Shape, few_rows, forced, native, plain, winner};
+use super::{Shape, chain, few_rows, forced, native, plain, winner};
 use crate::core::Dtype;
 use crate::core::env::KernelVariant;
 use crate::kernels::quantized::quant::{Format, Mode};
@@ -152,8 +152,12 @@ pub(super) fn tried(p: &Profile, s: &Shape) -> bool {
 /// How many workgroups share K where `m` rows of length `k` meet matrices that have `n` rows together, if they are better done here than by
 /// the twin.
 pub(in crate::vulkan) fn splits(p: &Profile, dtype: Dtype, format: Format, sizes: [i64; 3]) -> Option<u32> {
-    let (splits, cost) = possible(p, dtype, format, sizes)?;
     let [m, k, n] = sizes;
+    // A chain has what is before and behind, too.
+    if m == 1 && chain::leads(p, Some(format), dtype, [k, n]) {
+        return None;
+    }
+    let (splits, cost) = possible(p, dtype, format, sizes)?;
     let shared = of_few_rows(format);
     let each = match m {
         _ if shared => TWIN[1],
@@ -200,6 +204,7 @@ fn possible(p: &Profile, dtype: Dtype, format: Format, [m, k, n]: [i64; 3]) -> O
 mod tests {
     use super::super::{candidates, subject};
     use super::*;
+    use crate::vulkan::Features;
     use crate::vulkan::tune::fusion::{joins_products, row_product};
     use crate::vulkan::tune::tests::devices;
 
@@ -248,6 +253,9 @@ mod tests {
             assert_eq!(layout(&p, &s(Dtype::F16, m)).is_some(), !wide.contains(&format), "{format:?}");
             assert_eq!(layout(&p, &s(Dtype::BF16, 65)), None);
             assert_eq!(layout(&p, &s(Dtype::BF16, 1)).is_some(), !format.affine());
+            let chained = Profile { features: Features { units: 132, ..p.features.clone() }, ..p.clone() };
+            let one = layout(&chained, &s(Dtype::BF16, 1)).is_some();
+            assert_eq!(one, !format.affine() && format.mode != Mode::Mxfp4);
             assert_eq!(layout(&p, &s(Dtype::F32, m)), None);
             assert_eq!(layout(&p, &Shape { batch: 2, ..s(Dtype::BF16, m) }), None);
             // Of short matrices little is read: shaders start and end faster.

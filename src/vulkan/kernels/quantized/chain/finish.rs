@@ -1,7 +1,8 @@
 //! What becomes of the sums of a product, in the text of `text`: the thread's result is found and what follows it asked for before the
 //! product, warps' parts are added up behind it, and results are stored, as elements and as words.
 
-use super::text::{Chain, LEAST_SCALE};
+use super::codes::LEAST_SCALE;
+use super::text::Chain;
 use super::{Stage, place};
 use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
 use crate::vulkan::kernels::quantized::stream::{rounded, widen};
@@ -52,10 +53,12 @@ ld.relaxed.gpu.global.b64 o0,[d]; mov.b64 {{t0,t2}},o0; setp.ne.u32 q,t2,tag;
 and.b32 t2,res,1; shl.b32 t2,t2,4; shr.u32 t0,t0,t2; cvt.u16.u32 r{k},t0;
 bra NOARRAY{k};
 PLAIN{k}:
-mad.wide.u32 d,res,2,d; ld.global.cg.b16 r{k},[d];
+mov.u32 t2,res;
+{of_table}mad.wide.u32 d,t2,2,d; ld.global.cg.b16 r{k},[d];
 NOARRAY{k}:",
                     place!(results) + 8 * (k + 1),
                     place!(array_tags) + 4 * k,
+                    of_table = self.of_table(k),
                 ),
             );
         }
@@ -89,6 +92,7 @@ ld.shared.f32 v0,[t1]; add.f32 y0,y0,v0; add.u32 t3,t3,-1; setp.ne.u32 q,t3,0; a
             put(o, format_args!("and.b32 t0,flags,4; setp.eq.u32 p,t0,0;\n@p bra NUMBER1;"));
             self.check(o, 1);
         }
+        self.add_picked(o);
         put(
             o,
             format_args!(

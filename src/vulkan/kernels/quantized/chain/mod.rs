@@ -3,6 +3,7 @@
 //! which it waits by itself, so that there is no barrier between. Called by `qmm_joined`, which holds a product back until it is known what
 //! follows (MLX_VK_DISABLE=qmm_chain,gemv_chain: a kernel each).
 
+mod codes;
 mod finish;
 pub mod front;
 pub mod picked;

@@ -3,7 +3,8 @@
 use smallvec::SmallVec;
 
 use super::super::{Chained, PickArgs, Range, STAGES, Stage, stage};
-use super::text::{COLUMNS, Picked, ROWS, SAME};
+use super::text::{COLUMNS, Picked, ROWS, SAME, TABLES};
+use crate::kernels::matmul::epilogue::Origin;
 use crate::vulkan::kernels::quantized::qmm_joined::{Combined, Joined, Matrix, Picks};
 use crate::vulkan::kernels::sort::choice::Chosen;
 use crate::vulkan::tune::quantized::chain::{self, Kind};
@@ -28,8 +29,16 @@ pub(super) fn picked_stage(j: &Joined, whole: &Joined, holds: Kind, workgroups: 
     if rows % parts != 0 || j.k % parts != 0 {
         return None;
     }
-    let made = stage(whole, holds, workgroups)?;
-    let kind = if j.combined.is_some() { COLUMNS } else { ROWS };
+    let mut made = stage(whole, holds, workgroups)?;
+    let mut kind = if j.combined.is_some() { COLUMNS } else { ROWS };
+    if let (Some(_), &[table]) = (j.combined, j.added) {
+        made.added = [0, table, 0];
+    }
+    for origin in j.after.iter().flat_map(|a| &a.inputs) {
+        if let Origin::Picked(k) = *origin {
+            kind |= TABLES[usize::from(k)];
+        }
+    }
     // FITS: `stage` bounds both.
     Some((Stage { rows: rows as u32, part: j.k as u32, ..made }, kind))
 }

@@ -2,6 +2,7 @@
 //! long matrix each. Which ones are picked is chosen there, where the choice is held back, or read. Called by `qmm_joined`
 //! (MLX_VK_DISABLE=qmm_chain_picked: `few_picked` and shaders).
 
+mod biases;
 mod check;
 mod columns;
 mod made;
@@ -27,7 +28,9 @@ use crate::vulkan::tune::quantized::chain::{self, Kind};
 fn codes(enc: &CommandEncoder, j: &Joined, picks: &Picks) -> Option<Kind> {
     let device = enc.device();
     let format = j.format?;
-    let one = j.m == 1 && j.norm.is_none() && j.kept.is_none() && j.added.is_empty();
+    // What is added to each product belongs to those that are summed up.
+    let added = j.added.is_empty() || j.combined.is_some();
+    let one = j.m == 1 && j.norm.is_none() && j.kept.is_none() && added;
     let sizes = [j.k, j.matrices[0].rows, picks.count];
     let taken = chain::picks(device.profile(), format, j.dtype, sizes, j.combined.is_some());
     (one && device.warpgroups() && taken && stream::knows(j.dtype, j.after)).then(|| Kind::of(j.format))

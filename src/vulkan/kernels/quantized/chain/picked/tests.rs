@@ -6,7 +6,7 @@ use super::made::{long, picked_stage, whole};
 use crate::kernels::sort::{Followed, Selection};
 use crate::vulkan::kernels::quantized::qmm_joined::{Combined, Matrix, Picks};
 use crate::vulkan::kernels::quantized::trial::{
-    Chance, Quantised, added, elements, gated, on, read_as, rounded_as, same_as,
+    Chance, Quantised, added, elements, gated, gated_biased, on, read_as, rounded_as, same_as,
 };
 use crate::vulkan::kernels::sort::choice::Choice;
 use crate::vulkan::kernels::tests::ptx::Memory;
@@ -26,15 +26,20 @@ pub(super) struct Sizes {
 pub(super) fn units(
     dtype: Dtype,
     gate_up: &[Quantised; 2],
+    tables: Option<&[Vec<f64>; 2]>,
     x: &[f64],
     ids: &[usize],
     inner: usize,
 ) -> Vec<f64> {
     let rounded = |v| rounded_as(dtype, v);
-    let rows = |q: &Quantised| -> Vec<f64> {
-        ids.iter().flat_map(|&e| q.times_rows(x, e * inner..(e + 1) * inner)).collect()
+    let rows = |side: usize| -> Vec<f64> {
+        let of = |e: usize| e * inner..(e + 1) * inner;
+        let made: Vec<f64> = ids.iter().flat_map(|&e| gate_up[side].times_rows(x, of(e))).collect();
+        let Some(tables) = tables else { return made };
+        let table = ids.iter().flat_map(|&e| &tables[side][of(e)]);
+        rounded(made.iter().zip(table).map(|(p, b)| p + b).collect())
     };
-    let (gate, up) = (rows(&gate_up[0]), rows(&gate_up[1]));
+    let (gate, up) = (rows(0), rows(1));
     let sigmoid = rounded(gate.iter().map(|g| 1.0 / (1.0 + (-g).exp())).collect());
     let silu = rounded(sigmoid.iter().zip(&gate).map(|(s, g)| s * g).collect());
     rounded(silu.iter().zip(&up).map(|(g, u)| g * u).collect())
@@ -46,17 +51,24 @@ pub(super) fn summed(
     ids: &[usize],
     weights: &[f64],
     down: &Quantised,
+    table: Option<&[f64]>,
     made: &[f64],
 ) -> Vec<f64> {
     let (mut sum, hidden, inner) = (res.to_vec(), res.len(), made.len() / ids.len());
     for (i, (&e, w)) in ids.iter().zip(weights).enumerate() {
         let part = down.times_rows(&made[i * inner..][..inner], e * hidden..(e + 1) * hidden);
         sum.iter_mut().zip(part).for_each(|(s, p)| *s += w * p);
+        let table = table.map_or(&[][..], |t| &t[e * hidden..(e + 1) * hidden]);
+        sum.iter_mut().zip(table).for_each(|(s, b)| *s += w * b);
     }
     sum
 }
 
 fn compare(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64) {
+    [false, true].into_iter().for_each(|biased| compare_with(dtype, holds, sizes, scale, biased));
+}
+
+fn compare_with(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64, biased: bool) {
     let &Sizes { hidden, inner, count, matrices, n, workgroups } = sizes;
     let (mut c, mut m) = (Chance(5), Memory::default());
     let mut matrix = |m: &mut Memory, rows, k| matrix_of(dtype, holds, &mut c, m, [rows, k]);
@@ -65,6 +77,10 @@ fn compare(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64) {
     let [x, res, keys] = [(hidden, scale), (hidden, 1.0), (matrices, 2.0)]
         .map(|(n, s)| rounded_as(dtype, c.numbers(n, s, 0.0)));
     let [px, pres, pkeys] = [&x, &res, &keys].map(|v| m.place(elements(dtype, v)));
+    let [gates, ups, sums] =
+        [inner, inner, hidden].map(|n| rounded_as(dtype, c.numbers(matrices * n, 1.0, 0.0)));
+    let places_of = [&gates, &ups, &sums].map(|v| m.place(elements(dtype, v)));
+    let tables = [gates, ups];
     let empty = |m: &mut Memory, n: usize| m.place(vec![0xff; 2 * n]);
     let [unit, sum, out, chosen] = [count * inner, hidden, n, count].map(|n| empty(&mut m, n));
     let places = empty(&mut m, 2 * count);
@@ -86,21 +102,27 @@ fn compare(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64) {
     let one = |q: &Quantised, rows: usize| Matrix { rows: rows as i64, parts: q.matrix.parts };
     let pair = gate_up.each_ref().map(|q| one(q, inner));
     let (downs, lasts) = ([one(&down, hidden)], [one(&last, n)]);
-    let results = [[unit, 0], [sum, pres], [out, 0]];
+    let results = [[unit, places_of[0], places_of[1]], [sum, pres, 0], [out, 0, 0]];
     let alone = |k: usize, x, matrices, r: &'static [u64]| {
         Joined::alone(format, dtype, [1, k as i64], x, matrices, r)
     };
     let leak = |r: &[u64]| -> &'static [u64] { Box::leak(r.to_vec().into_boxed_slice()) };
-    let after = Some(on(dtype, gated()));
+    let after = Some(on(dtype, if biased { gated_biased() } else { gated() }));
     let first = Joined {
         after,
         picks: Some(picks(count as i64)),
-        ..alone(hidden, px, &pair, leak(&results[0][..1]))
+        ..alone(hidden, px, &pair, leak(&results[0][..if biased { 3 } else { 1 }]))
     };
     let combined = Some(Combined { weights: chosen, each: count as i64, wide: false });
     let after = Some(on(dtype, added()));
-    let second =
-        Joined { after, picks: Some(picks(1)), combined, ..alone(inner, unit, &downs, leak(&results[1])) };
+    let (added, added_table) = (if biased { &places_of[2..] } else { &[] }, biased.then_some(&sums[..]));
+    let second = Joined {
+        after,
+        picks: Some(picks(1)),
+        combined,
+        added,
+        ..alone(inner, unit, &downs, leak(&results[1][..2]))
+    };
     chain.begin_picked(&first);
     assert!(chain.follow_by_sum(&second), "{hidden} {inner}");
     follow(&mut chain, &alone(hidden, sum, &lasts, leak(&results[2][..1])));
@@ -111,9 +133,9 @@ fn compare(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64) {
     let ids: Vec<usize> =
         want_places.chunks(4).map(|b| u32::from_le_bytes(b.try_into().unwrap()) as usize).collect();
     let weights = read_as(dtype, &m, chosen);
-    let want = units(dtype, &gate_up, &x, &ids, inner);
+    let want = units(dtype, &gate_up, biased.then_some(&tables), &x, &ids, inner);
     same_as(dtype, "gated units", &read_as(dtype, &m, unit), &want);
-    let want = summed(&res, &ids, &weights, &down, &read_as(dtype, &m, unit));
+    let want = summed(&res, &ids, &weights, &down, added_table, &read_as(dtype, &m, unit));
     same_as(dtype, "a sum and a residual", &read_as(dtype, &m, sum), &rounded_as(dtype, want));
     // The same of what stands in memory, by kernels of their own: bits do not depend on where a chain is cut.
     let first_bits = [unit, sum].map(|at| m.bytes(at).to_vec());

@@ -16,6 +16,8 @@ pub(in crate::vulkan::kernels::quantized::chain) const COLUMNS: u32 = 16;
 /// The row is the one of the stage before, as it lies there.
 pub(in crate::vulkan::kernels::quantized::chain) const SAME: u32 = 32;
 pub(super) const ANY: u32 = ROWS | COLUMNS;
+/// Arrays that are read after the products are tables, a row for each matrix.
+pub(super) const TABLES: [u32; 2] = [64, 128];
 
 /// Where it is said which matrices are picked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -69,10 +69,10 @@ fn within(dtype: Dtype, sizes: &Sizes, stages: usize) {
     let ids: Vec<usize> =
         want_places.chunks(4).map(|b| u32::from_le_bytes(b.try_into().unwrap()) as usize).collect();
     if stages > 2 {
-        same_as(dtype, "gated units", &read(unit), &units(dtype, &gate_up, &read(kept), &ids, inner));
+        same_as(dtype, "gated units", &read(unit), &units(dtype, &gate_up, None, &read(kept), &ids, inner));
     }
     if stages > 3 {
-        let want = summed(&read(h), &ids, &read(chosen), &down, &read(unit));
+        let want = summed(&read(h), &ids, &read(chosen), &down, None, &read(unit));
         same_as(dtype, "a sum and a residual", &read(sum), &rounded_as(dtype, want));
         same_as(dtype, "a product of it", &read(out), &last.times(&read(sum)));
     }
