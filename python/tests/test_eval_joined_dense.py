@@ -95,6 +95,42 @@ def test_layers_with_biases_are_one_kernel(rng, dtype, normalised):
         close(one, want, dtype)
 
 
+@pytest.mark.parametrize("dtype", list(UNIT))
+@pytest.mark.parametrize("sizes", [(16,), (40, 24), (33, 8, 192)])
+def test_a_normalised_row_is_stored_beside_products_with_biases(rng, dtype, sizes):
+    """As a router with a bias does, before experts read the row too."""
+    for columns in (192, 2048):
+        layers = [Layer(rng, n, columns, dtype) for n in sizes]
+        for layer, n in zip(layers, sizes, strict=True):
+            layer.layer.bias = normal(rng, n, dtype=dtype)
+        x, w = normal(rng, 1, 1, columns, dtype=dtype), normal(rng, columns, dtype=dtype)
+
+        def both(layers=layers, x=x, w=w):
+            y = mx.fast.rms_norm(x, w, 1e-5)
+            return [mx.expand_dims(y, 0) * 2, *[layer(y) for layer in layers]]
+
+        (twice, *out), ran = h.kernels(both)
+        assert sum(ran.values()) == 2, ran
+        row = rms(h.to_np(x), h.to_np(w), dtype)
+        close(twice, row[None] * 2, dtype)
+        for got, layer in zip(out, layers, strict=True):
+            close(got, rounded(layer.of(row), dtype) + h.to_np(layer.layer.bias), dtype)
+        for got, want in zip(both(), apart(both), strict=True):
+            close(got, h.to_np(want).astype(np.float64), dtype)
+
+
+def test_the_row_that_products_normalise_may_be_what_they_add(rng):
+    a, b = Layer(rng, 192, 192), Layer(rng, 192, 192)
+    x, w = normal(rng, 1, 192), normal(rng, 192)
+    row = rms(h.to_np(x), h.to_np(w), "float32")
+    for _ in range(10):
+        y = mx.fast.rms_norm(x, w, 1e-5)
+        got = [mx.addmm(y, y, m.layer.weight.T) for m in (a, b)]
+        mx.eval(got, y)
+        for one, m in zip(got, (a, b), strict=True):
+            close(one, m.of(row) + row, "float32")
+
+
 def test_what_is_added_may_be_made_between_and_by_products(rng):
     a, b, x = Layer(rng, 32, 64), Layer(rng, 32, 64), normal(rng, 1, 64)
     v, w = normal(rng, 32), normal(rng, 32)

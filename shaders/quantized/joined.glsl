@@ -134,7 +134,8 @@ shared float squares[THREADS / SUBGROUP];
 shared float squares[THREADS];
 #endif
 
-// The same for x, of whose squares each thread has summed up a part. With KEEP the first workgroup also stores the row.
+// The same for x, of whose squares each thread has summed up a part. With KEEP the first workgroup also stores the row; BIASED: where
+// it goes lies behind the addresses of what is added.
 float root_of(float sum) {
     uint i = gl_LocalInvocationIndex;
 #ifdef SUBGROUP
@@ -155,8 +156,13 @@ float root_of(float sum) {
     float root = root_by(sum);
 #ifdef KEEP
     if (gl_WorkGroupID.x + p.tile0 == 0) {
+#ifdef BIASED
+        uvec2 kept = uvec2(Words(p.sums).v[2 * JOINED], Words(p.sums).v[2 * JOINED + 1]);
+#else
+        uvec2 kept = p.sums;
+#endif
         [[dont_unroll]] for (uint c = i; c < K / V; c += THREADS)
-            Chunks(p.sums).v[c] = normalised(Chunks(p.x).v[c], Chunks(p.norm).v[c], root);
+            Chunks(kept).v[c] = normalised(Chunks(p.x).v[c], Chunks(p.norm).v[c], root);
     }
 #endif
     return root;

@@ -2,6 +2,7 @@
 
 pub(super) mod experts;
 mod following;
+mod halves;
 mod picked_biases;
 mod row_biases;
 pub(super) mod row_products;

@@ -4,7 +4,10 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::following::following;
+use super::following::{Following, following};
+#[cfg(feature = "vulkan")]
+use super::halves::halved;
+use super::halves::halves;
 use super::picked_biases::Indices;
 #[cfg(feature = "vulkan")]
 use super::picked_biases::dev_read;
@@ -44,6 +47,8 @@ pub(in crate::fusion) struct Products {
     arrays: SmallVec<[Input; 2]>,
     /// What is added to each product, if something is.
     biases: SmallVec<[Input; 3]>,
+    /// The halves of the only matrix count as one each.
+    halved: bool,
 }
 
 /// What makes the row of a join.
@@ -254,6 +259,25 @@ pub(in crate::fusion) fn find(free: &Free, i: usize, stream: Stream) -> Option<J
     joins.then(|| Join { at, members, results, work: Box::new(work) })
 }
 
+/// What follows products, and the halves of the only one's results where it takes those.
+fn after(
+    free: &Free,
+    all: &[Product],
+    results: &[usize],
+    stream: Stream,
+) -> Option<(Following, Option<[usize; 2]>)> {
+    if let [only] = all
+        && only.indices.is_none()
+        && let Some(both) = halves(free, only.result, stream)
+        && let Some(f) = following(free, &both, None, stream)
+    {
+        return Some((f, Some(both)));
+    }
+    let few = all.len() <= 2;
+    let found = few.then(|| following(free, results, Indices::of(free, &all[0]), stream)).flatten()?;
+    Some((found, None))
+}
+
 /// The products that go with that of step `i`, and what is around them.
 pub(in crate::fusion) fn together(free: &Free, i: usize, stream: Stream) -> Option<Together> {
     let first = product(free, i, stream)?;
@@ -280,14 +304,14 @@ pub(in crate::fusion) fn together(free: &Free, i: usize, stream: Stream) -> Opti
         // What the products add may be made between them, or by them.
         at = free.place(&members, &results).filter(|_| made_elsewhere(free, &members, &biased))?;
     }
-    if all.len() <= 2
-        && biased.is_empty()
-        && let Some(f) = following(free, &results, Indices::of(free, &all[0]), stream)
+    let mut split = None;
+    if biased.is_empty()
+        && let Some((f, both)) = after(free, &all, &results, stream)
     {
         at = f.last();
         results = smallvec![at];
-        (follow, arrays) = (Some(f.after), f.arrays);
-        members.extend(f.steps.into_iter().chain(f.taken));
+        (follow, arrays, split) = (Some(f.after), f.arrays, both);
+        members.extend(f.steps.into_iter().chain(f.taken).chain(split.into_iter().flatten()));
     }
     let one = !picked && free.array(i).size() as i64 == free.array(i).dim(-1);
     if follow.is_none()
@@ -304,10 +328,9 @@ pub(in crate::fusion) fn together(free: &Free, i: usize, stream: Stream) -> Opti
     let norm = normalised(free, i, &all[0], n, all.len(), stream).and_then(|n| {
         let with = |steps: &[usize]| steps.iter().copied().chain([n.step]).collect::<SmallVec<[usize; 8]>>();
         if n.kept {
-            // One workgroup stores the row, and what follows the products of others would read it before; where it is stored takes the place
-            // of where biases are.
+            // One workgroup stores the row, and what follows the products of others would read it before.
             let reads = |&(step, k): &Input| free.node(step).is_some_and(|n| n.inputs[k].same(x));
-            if !biased.is_empty() || arrays.iter().any(reads) {
+            if biased.iter().chain(&arrays).any(reads) {
                 return None;
             }
             at = free.place(&with(&members), &with(&results))?;
@@ -323,7 +346,18 @@ pub(in crate::fusion) fn together(free: &Free, i: usize, stream: Stream) -> Opti
     let picked = all[0].picked(free);
     let row = all[0].row;
     let dense = all.iter().filter_map(|p| p.dense.cloned()).collect();
-    let work = Products { format, products, row, picked, dense, norm, after: follow, arrays, biases: biased };
+    let work = Products {
+        format,
+        products,
+        row,
+        picked,
+        dense,
+        norm,
+        after: follow,
+        arrays,
+        biases: biased,
+        halved: split.is_some(),
+    };
     Some(Together { at, members, results, work, joins })
 }
 
@@ -376,6 +410,9 @@ impl Products {
                 None => &members[p].inputs[1..],
             };
             matrices.push(matrix(enc, self.format, inputs, &mut reads)?);
+            if self.halved {
+                matrices = halved(&matrices[0], &inputs[..parts_of(self.format)]);
+            }
         }
         let kept = self.norm.filter(|n| n.kept).and(results.last());
         let own = results.len() - usize::from(kept.is_some());
@@ -428,6 +465,12 @@ impl Picked {
     }
 }
 
+/// Arrays that a matrix is.
+#[cfg(feature = "vulkan")]
+fn parts_of(format: Option<Format>) -> usize {
+    format.map_or(1, |f| 2 + usize::from(f.affine()))
+}
+
 /// The parts of a matrix, which begin `inputs`.
 #[cfg(feature = "vulkan")]
 pub(in crate::fusion) fn matrix(
@@ -437,8 +480,7 @@ pub(in crate::fusion) fn matrix(
     reads: &mut SmallVec<[Range; 16]>,
 ) -> Result<qmm_joined::Matrix> {
     let mut parts = [0; 3];
-    let own = format.map_or(1, |f| 2 + usize::from(f.affine()));
-    for (to, a) in parts.iter_mut().zip(&inputs[..own]) {
+    for (to, a) in parts.iter_mut().zip(&inputs[..parts_of(format)]) {
         let d = a.data()?;
         *to = enc.resident(&d.storage)?.wrapping_add_signed(d.offset * a.dtype().size() as i64);
         reads.push((*to, a.nbytes() as u64));

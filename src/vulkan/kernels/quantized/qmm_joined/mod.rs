@@ -472,7 +472,8 @@ fn record(
     if let (Some(_), &[table]) = (j.combined, j.added) {
         push.sums = table;
     } else if !j.added.is_empty() {
-        let addresses: SmallVec<[u8; 24]> = j.added.iter().flat_map(|a| a.to_le_bytes()).collect();
+        let addresses = j.added.iter().copied().chain(j.kept).flat_map(u64::to_le_bytes);
+        let addresses: SmallVec<[u8; 32]> = addresses.collect();
         push.sums = enc.params(&addresses)?;
     }
     let units = j.units(layout.span(pair));

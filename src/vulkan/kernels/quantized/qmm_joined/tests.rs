@@ -185,8 +185,11 @@ fn dense_rows_compile_with_what_comes_before_and_after() {
             let few = few.into_iter().filter(|_| dtype != Dtype::F32);
             for (norm, layout) in one.into_iter().chain(few) {
                 let keep = matches!(layout, Layout::Dense { staged: true, .. });
-                let key = Key { norm, keep, lengths, after, ..plain(None, dtype, layout) };
-                compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+                let added = after.is_none() && matches!(layout, Layout::Dense { .. });
+                for added in if added { vec![false, true] } else { vec![false] } {
+                    let key = Key { norm, keep, lengths, after, added, ..plain(None, dtype, layout) };
+                    compiler::check(&key.name(), &key.module(&Features::default())).unwrap();
+                }
             }
         }
     }
