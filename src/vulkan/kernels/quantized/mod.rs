@@ -10,6 +10,7 @@ pub mod qmm_joined;
 mod qmm_warpgroup;
 pub mod quant;
 mod single;
+mod small_floats;
 mod steps;
 mod stream;
 pub mod subnormal_probe;

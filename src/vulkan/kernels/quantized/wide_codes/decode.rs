@@ -1,41 +1,16 @@
 //! How codes become left sides in registers, rounded once: whole numbers of four or eight bits with a scale and a bias, and small
-//! floats (E2M1, E4M3) with a scale, which are exact. Small floats are the digits of a number near the smallest one, which is multiplied up.
+//! floats (E2M1, E4M3) with a scale, which are exact.
 
 use super::text::Program;
 use crate::core::Dtype;
 use crate::kernels::quantized::quant::Mode;
 use crate::vulkan::kernels::matmul::warpgroup::text::{kind, put};
+use crate::vulkan::kernels::quantized::small_floats::{self, eights, fours};
 use crate::vulkan::tune::quantized::wide_codes::SPAN;
-
-/// Where the digits of a small float go in an element of 16 bits, and what makes them its value again.
-struct Small {
-    /// Places that exponent and mantissa go up.
-    up: u32,
-    /// Their bits there.
-    digits: u32,
-    /// A pair of the power of two that the value is too small by.
-    times: u32,
-}
 
 impl Program {
     fn half(&self) -> bool {
         self.dtype == Dtype::F16
-    }
-
-    /// E2M1.
-    fn fours(&self) -> Small {
-        match self.half() {
-            true => Small { up: 9, digits: 0x0e00_0e00, times: 0x7400_7400 },
-            false => Small { up: 6, digits: 0x01c0_01c0, times: 0x7e80_7e80 },
-        }
-    }
-
-    /// E4M3.
-    fn eights(&self) -> Small {
-        match self.half() {
-            true => Small { up: 7, digits: 0x3f80_3f80, times: 0x5c00_5c00 },
-            false => Small { up: 4, digits: 0x07f0_07f0, times: 0x7b80_7b80 },
-        }
     }
 
     /// Pairs of what codes are added to, 128 or 1024, of one and of minus the first.
@@ -79,15 +54,9 @@ impl Program {
         match self.format.mode {
             Mode::Affine => put(o, format_args!("mov.b32 unity,{unity:#x}; mov.b32 minus,{minus:#x};")),
             mode => {
-                let up = if mode == Mode::Mxfp8 { self.eights() } else { self.fours() }.times;
-                let (scale, beyond) =
-                    (self.eights().times, if self.half() { 0x5860_5860 } else { 0x7b0b_7b0b_u32 });
-                put(
-                    o,
-                    format_args!(
-                        "mov.b32 up,{up:#x}; mov.b32 eights,{scale:#x}; mov.b32 beyond,{beyond:#x}; mov.b32 least,0x00400040; mov.b32 zero,0;"
-                    ),
-                );
+                let up = if mode == Mode::Mxfp8 { eights(self.dtype) } else { fours(self.dtype) }.times;
+                put(o, format_args!("mov.b32 up,{up:#x}; mov.b32 least,0x00400040;"));
+                small_floats::constants(o, self.dtype);
             }
         }
     }
@@ -137,7 +106,7 @@ impl Program {
                 ),
                 Mode::Nvfp4 => {
                     put(o, format_args!("prmt.b32 tmp,fs{low},fs{high},{sel};"));
-                    self.eight(o, &format!("sc{to}"));
+                    small_floats::eight(o, self.dtype, &format!("sc{to}"));
                 }
             }
         }
@@ -161,10 +130,13 @@ impl Program {
             match self.format.mode {
                 Mode::Affine if wide => self.whole_of_eight(o, c, pair),
                 Mode::Affine => self.whole_of_four(o, c, place),
-                Mode::Mxfp4 | Mode::Nvfp4 => self.four(o, c, place),
+                Mode::Mxfp4 | Mode::Nvfp4 => {
+                    small_floats::four(o, self.dtype, ["tmp", &format!("c{c}")], place);
+                    put(o, format_args!("mul.rn.{}x2 tmp,tmp,up;", kind(self.dtype)));
+                }
                 Mode::Mxfp8 => {
                     put(o, format_args!("prmt.b32 tmp,c{c},c{c},{};", ["0x1100", "0x3322"][pair as usize]));
-                    self.eight(o, "tmp");
+                    small_floats::eight(o, self.dtype, "tmp");
                 }
             }
             let (to, kind) = (to + 2 * pair, kind(self.dtype));
@@ -202,34 +174,6 @@ impl Program {
             o,
             format_args!(
                 "prmt.b32 tmp,sevens,{behind:#x},{sel}; prmt.b32 tmp2,tops,tops,{signs}; and.b32 tmp2,tmp2,minus; fma.rn.{kind}x2 tmp,tmp,unity,tmp2;"
-            ),
-        );
-    }
-
-    /// A pair of E2M1 from `place` on.
-    fn four(&self, o: &mut String, c: u32, place: u32) {
-        let (Small { up, digits, .. }, kind) = (self.fours(), kind(self.dtype));
-        let moved = |o: &mut String, to: &str, up: u32| match (up, place) {
-            (up, place) if up >= place => put(o, format_args!("shl.b32 {to},c{c},{};", up - place)),
-            _ => put(o, format_args!("shr.u32 {to},c{c},{};", place - up)),
-        };
-        moved(o, "tmp", up);
-        moved(o, "tmp2", 12);
-        put(
-            o,
-            format_args!(
-                "and.b32 tmp2,tmp2,0x80008000; and.b32 tmp,tmp,{digits:#x}; or.b32 tmp,tmp,tmp2; mul.rn.{kind}x2 tmp,tmp,up;"
-            ),
-        );
-    }
-
-    /// A pair of E4M3, each twice in `tmp`; 480 is none: what makes it infinite, and no other, makes zero no number.
-    fn eight(&self, o: &mut String, to: &str) {
-        let (Small { up, digits, .. }, kind) = (self.eights(), kind(self.dtype));
-        put(
-            o,
-            format_args!(
-                "shl.b32 tmp2,tmp,{up}; and.b32 tmp,tmp,0x80008000; and.b32 tmp2,tmp2,{digits:#x}; or.b32 tmp,tmp,tmp2; mul.rn.{kind}x2 tmp,tmp,eights; mul.rn.{kind}x2 tmp2,tmp,beyond; fma.rn.{kind}x2 {to},tmp2,zero,tmp;"
             ),
         );
     }
