@@ -1,15 +1,16 @@
-//! How rows of x that pick their matrices of four-bit codes are multiplied in PTX (kernels/quantized/few_picked): which of them, and how
+//! How rows of x that pick their matrices of codes are multiplied in PTX (kernels/quantized/few_picked): which of them, and how
 //! subgroups and shared memory are shared. Pure; called by the host of those products.
 
-use super::few_rows::{Form, GROUP, GROUPS, PIECE, RESIDENT, SHARED, SPAN, UNIT};
-use super::{Shape, forced, plain};
-use crate::core::Dtype;
+use super::few_rows::{Form, GROUP, GROUPS, RESIDENT, SHARED, SPAN, UNIT};
+use super::pieces::{Piece, decodes};
+use super::{Shape, ceil, forced, plain};
 use crate::core::env::KernelVariant;
+use crate::kernels::quantized::quant::Format;
 use crate::vulkan::tune::profile::Profile;
 
 pub static QMM_FEW_PICKED: KernelVariant = KernelVariant::new(
     "qmm_few_picked",
-    "the shaders of each pick or of the picks of a matrix, for codes of four bits on GPUs that take PTX",
+    "the shaders of each pick or of the picks of a matrix, for codes of four and eight bits on GPUs that take PTX",
 );
 
 /// A layout of the kernel.
@@ -46,6 +47,9 @@ pub(in crate::vulkan) const PLACE: usize = 9;
 const LEAST: i64 = 8;
 /// See [`LEAST`].
 const LEAST_SUMMED: i64 = 40;
+/// Bytes of codes, at most one matrix for each pick, from which on the latter do in any case: twice those of as many picks as that there. Not
+/// measured on a card yet.
+const LARGE: i64 = 64 << 20;
 /// Picks of a matrix, on average, up to which they do: of more the codes are read again for every eight.
 const MOST_EACH: i64 = 8;
 /// Subgroups of a workgroup, at most, as shared memory has room for what they wait for; and of a multiprocessor, as registers have room
@@ -58,6 +62,18 @@ const TOGETHER: i64 = 16;
 const LONG_WARPS: i64 = 16;
 /// See [`Picked::slots`]: both sides of two matrices.
 const SLOTS: u32 = 2;
+/// Elements that rows are whole numbers of: a chunk of four-bit codes.
+const CHUNK: i64 = 32;
+/// Pieces of a workgroup, at most, of other formats, of rows that are no whole pieces, and of longer ones; from how many on a subgroup has
+/// two of them, and how many workgroups share K, at most. Not measured on a card yet: as few subgroups as that leaves have the
+/// registers that two pieces need (`ptxas`), and a workgroup more of a multiprocessor is there while others wait for their codes.
+const PIECES: i64 = 16;
+/// See [`PIECES`].
+const ONE_PIECE: i64 = 8;
+/// See [`PIECES`].
+const SPLITS: i64 = 8;
+/// Bytes of what workgroups that share K leave, at most.
+const LEFT: usize = 256 << 20;
 
 /// Matrices of a lane that sums up how often they are picked, whole fours.
 pub(in crate::vulkan) fn own(matrices: u32) -> u32 {
@@ -71,24 +87,24 @@ pub(in crate::vulkan) fn items(matrices: u32) -> u32 {
 
 /// Workgroups, of which all are at work at once, for so many units at most.
 pub(in crate::vulkan) fn workgroups(p: &Profile, form: &Form, units: u32) -> u32 {
-    (p.count(&RESIDENT) as u32 * form.together).min(units).max(1)
+    (p.count(&RESIDENT) as u32 * form.together / form.splits).min(units).max(1) * form.splits
 }
 
 /// The layout for picked products, of two matrices at once with `pair`, or such as are `summed` up.
 pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, pair: bool, summed: bool) -> Option<Picked> {
     let (picks, matrices) = (s.batch, s.matrices);
-    let few = (if summed { LEAST_SUMMED } else { LEAST }..=i64::from(PICKS)).contains(&picks)
+    let bytes = picks.min(matrices).saturating_mul(s.n.saturating_mul(s.k)) / 8 * i64::from(s.format.bits);
+    let least = if summed && bytes < LARGE { LEAST_SUMMED } else { LEAST };
+    let few = (least..=i64::from(PICKS)).contains(&picks)
         && picks <= MOST_EACH * matrices
         && (1..i64::from(MATRICES)).contains(&matrices);
-    let codes = s.format.affine() && s.format.bits == 4 && s.format.group == GROUP;
-    let warps = s.k / i64::from(SPAN);
-    let whole = s.k % i64::from(SPAN) == 0 && (1..=LONG_WARPS).contains(&warps);
+    let codes = decodes(s.format, s.dtype);
+    let whole = s.k > 0 && s.k % CHUNK == 0 && s.k % i64::from(s.format.group) == 0;
     let other = forced().is_some() || plain();
     // Rows of codes of a unit; those of all picks are counted by 32 bits.
     let unit = i64::from(UNIT) * if pair { 2 } else { 1 };
     let near = s.n > 0 && s.n % unit == 0 && s.n * s.k < 1 << 31 && picks * (s.n / unit + 1) < 1 << 31;
     if !p.features.ptx
-        || !matches!(s.dtype, Dtype::F16 | Dtype::BF16)
         || s.m != 1
         || !s.transpose
         || s.runs
@@ -101,32 +117,63 @@ pub(in crate::vulkan) fn layout(p: &Profile, s: &Shape, pair: bool, summed: bool
     {
         return None;
     }
-    let long = warps > WARPS;
-    let warps = warps as u32;
-    let together = (TOGETHER as u32 / warps).max(1);
-    let form = Form {
-        tiles: 1,
-        pieces: 1,
-        warps,
-        splits: 1,
-        together,
-        buffers: if long { 1 } else { 2 },
-        ahead: 0,
-        groups: GROUPS,
-        parts: 1,
-        held: 0,
+    let usual = s.format.affine() && s.format.bits == 4 && s.format.group == GROUP;
+    let laid = if usual && s.k % i64::from(SPAN) == 0 && s.k <= LONG_WARPS * i64::from(SPAN) {
+        usual_layout(s)
+    } else {
+        other_layout(s)?
     };
-    let laid = Picked { form, slots: if long { 1 } else { SLOTS } };
-    (laid.fits(matrices as u32)).then_some(laid)
+    // FITS: as many as lists have room for.
+    let most = items(matrices as u32).min(picks as u32) as usize * (s.n / i64::from(UNIT)) as usize;
+    let left = 4 * most * laid.form.left(1) <= LEFT || laid.form.splits == 1;
+    (left && laid.fits(s.format, [s.k as u32, matrices as u32])).then_some(laid)
+}
+
+/// Of four bits in groups of 64: a subgroup has one piece.
+fn usual_layout(s: &Shape) -> Picked {
+    let warps = s.k / i64::from(SPAN);
+    let long = warps > WARPS;
+    let together = (TOGETHER / warps).max(1);
+    let sizes = [1, warps, 1, together].map(|n| n as u32);
+    let buffers = if long { 1 } else { 2 };
+    Picked { form: form(sizes, buffers), slots: if long { 1 } else { SLOTS } }
+}
+
+/// Of others, and of longer rows: as few workgroups share K as have room for their parts.
+fn other_layout(s: &Shape) -> Option<Picked> {
+    let (k, matrices) = (s.k as u32, s.matrices as u32);
+    let all = ceil(s.k, Piece::of(s.format, k).span.into());
+    for splits in ceil(all, PIECES)..=SPLITS {
+        let own = ceil(all, splits);
+        let pieces = if own > ONE_PIECE { 2 } else { 1 };
+        let warps = ceil(own, pieces);
+        // Every workgroup that shares K has some.
+        if (splits - 1) * warps * pieces >= all {
+            continue;
+        }
+        let sizes = [pieces, warps, splits, TOGETHER / warps].map(|n| n as u32);
+        let slots = if pieces == 1 { vec![SLOTS, 1] } else { vec![1] };
+        let ways = slots.into_iter().flat_map(|slots| [2, 1].map(|buffers| (slots, buffers)));
+        let laid = ways.map(|(slots, buffers)| Picked { form: form(sizes, buffers), slots });
+        if let Some(laid) = laid.into_iter().find(|l| l.fits(s.format, [k, matrices])) {
+            return Some(laid);
+        }
+    }
+    None
+}
+
+fn form([pieces, warps, splits, together]: [u32; 4], buffers: u32) -> Form {
+    Form { tiles: 1, pieces, warps, splits, together, buffers, ahead: 0, groups: GROUPS, parts: 1, held: 0 }
 }
 
 impl Picked {
     /// Whether shared memory has room for all of it, and that of the sums of a workgroup for the counts of so many matrices.
-    fn fits(&self, matrices: u32) -> bool {
+    fn fits(&self, format: Format, [k, matrices]: [u32; 2]) -> bool {
         let Form { warps, pieces, buffers, .. } = self.form;
         let sums = buffers * self.form.sums();
-        let lists = 2 * items(matrices).next_multiple_of(8) + 2 * PICKS + 4 * EIGHT + 8;
-        self.slots * warps * pieces * PIECE + sums + lists <= SHARED && 4 * 32 * own(matrices) <= sums
+        let lists = 2 * items(matrices).next_multiple_of(8) + 2 * PICKS + 4 * EIGHT + 12 + 8;
+        self.slots * warps * pieces * Piece::of(format, k).bytes() + sums + lists <= SHARED
+            && 4 * 32 * own(matrices) <= sums
     }
 }
 

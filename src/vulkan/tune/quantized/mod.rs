@@ -10,6 +10,7 @@ pub mod few_picked;
 pub mod few_rows;
 pub mod held;
 pub mod picked;
+pub mod pieces;
 pub mod row;
 pub mod stream;
 pub mod wide_codes;

@@ -71,6 +71,8 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/quantized/wide/text.rs", "ROW", "the span and the size of elements"),
     ("kernels/quantized/wide/text.rs", "CHUNKS", "the bytes of a row of a span"),
     ("kernels/attention/several/text.rs", "LINE", "bytes that a prefetch brings"),
+    ("kernels/quantized/few_picked/join.rs", "THREADS", "results of a unit"),
+    ("kernels/quantized/few_rows/formats/mod.rs", "CHUNKS", "the layout of a piece"),
     ("kernels/quantized/few_rows/mod.rs", "ARRAYS", "registers that the program has for them"),
     ("kernels/quantized/few_rows/mod.rs", "MOST", "registers that the program has for them"),
     ("kernels/quantized/few_rows/biases.rs", "PART", "digits of tf32"),

@@ -1,40 +1,48 @@
-//! Rows of x that pick their matrices of four-bit codes by index, in PTX on GPUs that take it: the codes of a matrix that is picked are
+//! Rows of x that pick their matrices of codes by index, in PTX on GPUs that take it: the codes of a matrix that is picked are
 //! read once for up to eight of its rows, which are the right sides of products, as those of `few_rows` are, whose text this is but for the
 //! lists of picks. Each workgroup counts the picks of each matrix, and takes its share of the rows of codes of all that are picked.
 //! Takes what `qmm_joined` joins for picks; sums over picks are made of products that stand in memory (`sums`). The shaders
 //! are the twins (MLX_VK_DISABLE=qmm_few_picked).
 
+mod join;
 mod program;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use self::program::Program;
 use super::few_rows::program::Program as Rows;
 use super::few_rows::steps;
 use super::push::Push;
 use super::qmm_joined::{Joined, Matrix, Picks};
+use super::quant::show;
 use super::{steps::arrays, sums};
 use crate::core::Result;
+use crate::kernels::quantized::quant::Format;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::sort::choice;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
 use crate::vulkan::tune::quantized::few_picked::{self as table, Picked};
-use crate::vulkan::tune::quantized::few_rows::{GROUP, UNIT};
+use crate::vulkan::tune::quantized::few_rows::UNIT;
+use crate::vulkan::tune::quantized::pieces::Piece;
 use crate::vulkan::{CommandEncoder, Features};
 
 impl KernelKey for Program {
     fn name(&self) -> String {
         let form = self.rows.form;
         let after = self.rows.after.map_or(String::new(), |f| format!("_{}", f.program.name()));
-        let (warps, pieces, slots) = (form.warps, form.pieces, self.slots);
+        let (warps, pieces, slots, splits) = (form.warps, form.pieces, self.slots, form.splits);
         let matrices = self.rows.matrices();
         let before = self.choice.map_or(String::new(), |c| c.name() + "_");
         format!(
-            "{before}qmm_few_picked_{warps}x{pieces}x{slots}_of_{}_q4g64_{}_{matrices}{after}",
-            self.matrices, self.rows.dtype
+            "{before}qmm_few_picked_{warps}x{pieces}x{slots}x{splits}_of_{}_{}_{}_{matrices}{after}",
+            self.matrices,
+            show(self.rows.format),
+            self.rows.dtype
         )
     }
 
@@ -45,11 +53,14 @@ impl KernelKey for Program {
 }
 
 /// Whether the kernel can read and write what lies there, and knows what becomes of the results.
-fn fits(j: &Joined) -> bool {
+fn fits(j: &Joined, format: Format) -> bool {
     let n = j.matrices[0].rows;
+    // FITS: `layout` bounds products of it.
+    let piece = Piece::of(format, j.k as u32);
+    let copied = u64::from(if piece.whole { piece.factors } else { 4 });
     let matrix = |m: &Matrix| {
         m.parts[0].is_multiple_of(16)
-            && m.parts[1..].iter().all(|p| p.is_multiple_of(8))
+            && m.parts[1..].iter().all(|p| p.is_multiple_of(copied))
             && m.rows == n
             && m.rows % i64::from(UNIT) == 0
     };
@@ -67,8 +78,9 @@ fn fits(j: &Joined) -> bool {
 fn layout(enc: &CommandEncoder, j: &Joined) -> Option<Picked> {
     let device = enc.device();
     let summed = j.combined.is_some();
-    let laid = table::layout(device.profile(), &j.shape(j.format?), j.pair(), summed)?;
-    (fits(j) && device.warpgroups()).then_some(laid)
+    let format = j.format?;
+    let laid = table::layout(device.profile(), &j.shape(format), j.pair(), summed)?;
+    (fits(j, format) && device.warpgroups()).then_some(laid)
 }
 
 /// Records the products, if they are better done here; whether it did. `reads` and `writes` are all ranges that they touch.
@@ -78,13 +90,14 @@ pub fn run(
     reads: &[(u64, u64)],
     writes: &[(u64, u64)],
 ) -> Result<bool> {
-    let Some(picks) = j.picks else { return Ok(false) };
+    let (Some(picks), Some(format)) = (j.picks, j.format) else { return Ok(false) };
     let Some(Picked { form, slots }) = layout(enc, j) else { return Ok(false) };
     if let Some(c) = j.combined {
         return sums::run(enc, j, c, reads, writes).map(|()| true);
     }
     let rows = Rows {
         form,
+        format,
         dtype: j.dtype,
         k: j.k as u32,
         lengths: j.lengths(),
@@ -95,14 +108,28 @@ pub fn run(
     let matrices = (picks.matrices as u32, picks.share as u32);
     let program = Program { rows, slots, matrices: matrices.0, share: matrices.1, choice: None };
     if !chosen(enc, j, &picks, &program, [reads, writes])? {
-        let push = Push { rows: picks.count as u32, ..Push::of(j) };
+        let mut push = Push { rows: picks.count as u32, ..Push::of(j) };
         let pipeline = enc.device().pipeline(&program)?;
-        record(enc, j, (&program, &pipeline), &push, [reads, writes])?;
+        let mut written: SmallVec<[(u64, u64); 8]> = SmallVec::from_slice(writes);
+        if form.splits > 1 {
+            let lists = groups(enc, &program, push.rows) / form.splits;
+            let most = table::items(program.matrices).min(push.rows) * program.rows.units();
+            let bytes = 4 * form.left(most * program.rows.sides());
+            push.sums = enc.temp(bytes)?;
+            push.norm = enc.counters(lists as usize)?;
+            written.extend([(push.sums, bytes as u64), (push.norm, 4 * u64::from(lists))]);
+        }
+        record(enc, j, (&program, &pipeline), &push, [reads, &written])?;
     }
     for _ in j.matrices {
-        STATS.quantized(table::PLACE, j.m, j.k / i64::from(GROUP));
+        STATS.quantized(table::PLACE, j.m, j.k / i64::from(format.group));
     }
     Ok(true)
+}
+
+/// Workgroups of such products.
+fn groups(enc: &CommandEncoder, program: &Program, picks: u32) -> u32 {
+    table::workgroups(enc.device().profile(), &program.rows.form, picks * program.rows.units())
 }
 
 /// Records the products with the choice of what they pick, if that was held back; whether it was.
@@ -114,6 +141,10 @@ fn chosen(
     [reads, writes]: [&[(u64, u64)]; 2],
 ) -> Result<bool> {
     let (places, sizes) = (picks.indices.0, [picks.count, picks.share, picks.matrices]);
+    // What workgroups share has the places of what a choice is told.
+    if program.rows.form.splits > 1 {
+        return Ok(false);
+    }
     let Some(within) = choice::held(enc, places, sizes, writes) else { return Ok(false) };
     let program = Program { choice: Some(within.choice), ..*program };
     // What may fail comes first.
@@ -133,8 +164,7 @@ fn record(
 ) -> Result<()> {
     let (n, batch) = (j.rows(), i64::from(push.rows));
     enc.describe(2.0 * (n * batch) as f64 * j.k as f64, &[batch, j.m, n, j.k]);
-    let most = push.rows * program.rows.units();
-    let groups = table::workgroups(enc.device().profile(), &program.rows.form, most);
+    let groups = groups(enc, program, push.rows);
     // It knows no weights before others made the picks, and its workgroups are all that the device has room for. H200, steps of 30B-A3B of 32
     // sequences, behind barriers and early: 7.40 and 8.30 ms.
     enc.dispatch_behind(pipeline, Told::bytes(push), [groups, 1, 1], touched)

@@ -12,7 +12,6 @@ use crate::vulkan::kernels::sort::choice::Choice;
 use crate::vulkan::tune::quantized::few_picked::{
     BEGINNING, EIGHT, MATRICES, PICKS, SEEN, TAKEN, items, own,
 };
-use crate::vulkan::tune::quantized::few_rows::PIECE;
 
 /// What the kernel does; all matrices of one length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -73,7 +72,8 @@ impl Program {
         self.list(&mut o);
         self.share(&mut o);
         put(&mut o, format_args!("ITEM:"));
-        self.find(&mut o);
+        self.find(&mut o, "FIND");
+        self.own_picks(&mut o);
         self.load(&mut o);
         put(&mut o, format_args!("setp.ne.u32 q,begun,0;\n@q bra DEAL;\nmov.u32 begun,1;"));
         self.first(&mut o);
@@ -87,7 +87,9 @@ impl Program {
             self.next_slot(&mut o, &["cs", "fs", "rs", "rb", "rx0", "rx1", "rx2", "rx3"]);
             rows.sum_up(&mut o, side);
         }
-        rows.results(&mut o, "");
+        if rows.form.splits == 1 {
+            rows.results(&mut o, "");
+        }
         if self.ahead() > 0 {
             self.next(&mut o);
         }
@@ -95,15 +97,19 @@ impl Program {
             &mut o,
             format_args!(
                 "sub.u32 left,left,1; setp.eq.u32 p,left,0;
-@p bra DONE;
+@p bra {};
 add.u32 unit,unit,1; setp.lt.u32 p,unit,{};
 @p bra UNIT;
 mov.u32 unit,0; add.u32 item,item,1;
-bra ITEM;
-DONE:",
+bra ITEM;",
+                if rows.form.splits > 1 { "LEFT" } else { "DONE" },
                 rows.units()
             ),
         );
+        if rows.form.splits > 1 {
+            self.join(&mut o);
+        }
+        put(&mut o, format_args!("DONE:"));
         progress::ends(&mut o, size_of::<Push>());
         o += "ret;\n}\n";
         o
@@ -117,6 +123,7 @@ DONE:",
                 ".shared .align 4 .b8 items[{}];
 .shared .align 16 .b8 ids[{}];
 .shared .align 4 .b8 columns[{}];
+.shared .align 4 .b8 begins[12];
 .reg .b32 picks,choice,signed,own,ahead,expert,item,fitem,begun,left,fleft,all,slot,step,mask,below,cb,idb,col,ir,nr,it,some,pick<{rounds}>,row<{rounds}>,n<{own}>,got<{counted}>,id<4>;
 .reg .b64 ip;
 .reg .b16 short;
@@ -183,11 +190,11 @@ mov.u32 slot,0; mov.u32 begun,0; mov.u32 it,items; mov.u32 cb,columns; mov.u32 i
         put(o, format_args!("bar.sync 0;"));
         for n in 0..self.counted() {
             if n > 0 {
-                put(o, format_args!("setp.le.u32 p,picks,{};\n@p bra COUNTED;", threads * n));
+                put(o, format_args!("setp.le.u32 p,picks,{};\n@p bra TALLIED;", threads * n));
             }
             Self::count_one(o, &format!("got{n}"), threads * n);
         }
-        put(o, format_args!("COUNTED:\nbar.sync 0;"));
+        put(o, format_args!("TALLIED:\nbar.sync 0;"));
     }
 
     /// Makes the picks and counts them, a row for each warp at a time; the first workgroup stores them, and the numbers that belong to them.
@@ -310,7 +317,7 @@ LISTED{e}:"
         put(
             o,
             format_args!(
-                "mul.lo.u32 all,all,{whole}; mov.u32 tmp,%nctaid.x; div.u32 left,all,tmp; mul.lo.u32 nr,left,tmp; sub.u32 nr,all,nr; mov.u32 tmp,%ctaid.x;
+                "mul.lo.u32 all,all,{whole}; div.u32 left,all,lists; mul.lo.u32 nr,left,lists; sub.u32 nr,all,nr; mov.u32 tmp,list;
 mul.lo.u32 unit,tmp,left; min.u32 tmp2,tmp,nr; add.u32 unit,unit,tmp2; setp.lt.u32 p,tmp,nr;
 @p add.u32 left,left,1;
 add.u32 all,unit,left;
@@ -324,6 +331,9 @@ mad.lo.u32 tmp,fitem,2,it; ld.shared.b16 short,[tmp]; cvt.u32.u16 ahead,short; a
                 MATRICES - 1
             ),
         );
+        if self.rows.form.splits > 1 {
+            self.keep_beginning(o);
+        }
     }
 
     /// Goes on to the next unit to be copied; `have` is whether there is one.
@@ -346,7 +356,7 @@ mad.lo.u32 tmp,fitem,2,it;
 
     /// Goes on to the next slot, which these registers point to.
     fn next_slot(&self, o: &mut String, names: &[&str]) {
-        let bytes = self.rows.form.warps * self.rows.form.pieces * PIECE;
+        let bytes = self.rows.form.warps * self.rows.form.pieces * self.rows.piece_of().bytes();
         let last = self.slots - 1;
         put(
             o,
@@ -360,14 +370,14 @@ mad.lo.u32 tmp,fitem,2,it;
         }
     }
 
-    /// Finds the picks of the item at hand, in an order of their own, in `columns`: `rows` of them.
-    fn find(&self, o: &mut String) {
+    /// Finds the picks of the item at hand, in an order of their own, in `columns`: `rows` of them. The label is this place's alone.
+    pub(super) fn find(&self, o: &mut String, label: &str) {
         put(
             o,
             format_args!(
                 "mad.lo.u32 tmp,item,2,it; ld.shared.b16 short,[tmp]; cvt.u32.u16 nr,short; and.b32 expert,nr,{}; shr.u32 nr,nr,{}; mul.lo.u32 nr,nr,{EIGHT};
 mov.u32 col,0; mul.lo.u32 ir,lane,{TAKEN};
-FIND:
+{label}:
 mad.lo.u32 tmp,ir,2,idb; ld.shared.v4.b32 {{id0,id1,id2,id3}},[tmp];",
                 MATRICES - 1,
                 MATRICES.ilog2(),
@@ -390,15 +400,15 @@ popc.b32 tmp,mask; add.u32 col,col,tmp;",
             o,
             format_args!(
                 "add.u32 ir,ir,{SEEN}; mul.lo.u32 tmp,lane,{TAKEN}; sub.u32 tmp,ir,tmp; setp.lt.u32 q,tmp,picks;
-@q bra FIND;
+@q bra {label};
 sub.u32 rows,col,nr; min.u32 rows,rows,{EIGHT};
 bar.warp.sync -1;"
             ),
         );
     }
 
-    /// Loads the rows of the item at hand, and takes the places of a thread's results.
-    fn load(&self, o: &mut String) {
+    /// Takes the places of a thread's results of the item at hand.
+    pub(super) fn own_picks(&self, o: &mut String) {
         self.rows.own_results(o);
         for r in 0..self.rows.rounds() {
             put(
@@ -411,6 +421,10 @@ div.u32 row{r},pick{r},{};",
                 ),
             );
         }
+    }
+
+    /// Loads the rows of the item at hand.
+    fn load(&self, o: &mut String) {
         put(
             o,
             format_args!(

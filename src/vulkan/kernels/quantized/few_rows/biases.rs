@@ -49,8 +49,8 @@ impl Program {
         put(o, format_args!("selp.b32 bx{to},h1,h0,high; selp.b32 bx{},0,h2,high;", to + 1));
     }
 
-    /// Multiplies the biases of a piece, which `bi0` and `bi1` have, by sums of x.
-    pub(super) fn biased(&self, o: &mut String, p: u32) {
+    /// Multiplies the biases of a set of a subgroup's pieces, which `bi0` and `bi1` have, by sums of x.
+    pub(super) fn biased(&self, o: &mut String, set: u32) {
         if self.half() {
             for (row, to) in ["f0", "f1"].into_iter().enumerate() {
                 self.pair(o, [to, "f2"], &format!("bi{row}"));
@@ -60,7 +60,8 @@ impl Program {
             put(o, format_args!("mov.b32 a0,bi0; mov.b32 a1,bi1; mov.b32 a2,bi0; mov.b32 a3,bi1;"));
         }
         for j in 0..self.form.tiles {
-            let (b, sums) = (self.parts() * (j * self.form.pieces + p), four("tot", 4 * j).join(","));
+            let all = self.form.pieces * self.sets();
+            let (b, sums) = (self.parts() * (j * all + set), four("tot", 4 * j).join(","));
             match self.half() {
                 true => (b..b + 3).for_each(|part| {
                     put(

@@ -5,12 +5,17 @@
 use super::program::{Program, four};
 use super::steps;
 use crate::core::Dtype;
+use crate::kernels::quantized::quant::Mode;
 use crate::vulkan::kernels::matmul::warpgroup::text::{self, put};
 
 /// What codes are multiplied by as elements of bfloat16: low digits, and those four places up.
 const UP: [u32; 2] = [0x6f80_6f80, 0x6d80_6d80];
-/// What undoes that.
+/// What undoes that, of bfloat16 and float16.
 const BACK: [u32; 2] = [0x5200_0000, 0x4b80_0000];
+/// The same of E2M1, whose values both have 2^126 and 2^14 times too small.
+const BACK_FOURS: [u32; 2] = [0x4e80_0000, 0x4680_0000];
+/// The same where they are multiplied by their scales, which makes up for all but 2^8; E4M3 is taken as it is.
+const BACK_SCALED: [u32; 2] = [0x4380_0000; 2];
 
 impl Program {
     /// Whether elements are float16.
@@ -30,7 +35,13 @@ impl Program {
 
     /// Takes a sum of products to its own range.
     pub(super) fn back(&self, o: &mut String, y: &str) {
-        put(o, format_args!("mul.f32 {y},{y},0f{:08X};", BACK[usize::from(self.half())]));
+        let back = match self.format.mode {
+            Mode::Affine => BACK,
+            Mode::Mxfp4 => BACK_FOURS,
+            Mode::Nvfp4 => BACK_SCALED,
+            Mode::Mxfp8 => return,
+        };
+        put(o, format_args!("mul.f32 {y},{y},0f{:08X};", back[usize::from(self.half())]));
     }
 
     /// What `ranged` multiplies by.

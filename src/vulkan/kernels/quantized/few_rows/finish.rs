@@ -57,12 +57,16 @@ impl Program {
     }
 
     /// Where the sums of a part of K lie that a thread has, in `da`.
-    fn part_at(&self, o: &mut String, round: u32, side: u32, part: &str) {
+    pub fn part_at(&self, o: &mut String, round: u32, side: u32, part: &str) {
         let bytes = 8 * self.form.tiles * UNIT * 4;
+        let unit = if self.picked { "tmp2" } else { "unit" };
+        if self.picked {
+            put(o, format_args!("mad.lo.u32 tmp2,item,{},unit;", self.units()));
+        }
         put(
             o,
             format_args!(
-                "ld.param.u64 da,[args+{}]; mad.lo.u32 tmp2,unit,{},{part}; mad.lo.u32 tmp2,tmp2,{},{side}; mul.wide.u32 l,tmp2,{bytes}; add.u64 da,da,l;
+                "ld.param.u64 da,[args+{}]; mad.lo.u32 tmp2,{unit},{},{part}; mad.lo.u32 tmp2,tmp2,{},{side}; mul.wide.u32 l,tmp2,{bytes}; add.u64 da,da,l;
 mad.lo.u32 tmp2,v{round},{UNIT},r{round}; mul.wide.u32 l,tmp2,4; add.u64 da,da,l;",
                 offset_of!(Push, sums),
                 self.form.splits,
@@ -186,12 +190,26 @@ ld.param.u64 xa,[args]; mul.wide.u32 l,{}{r},{}; add.u64 xa,xa,l; mad.lo.u32 tmp
         if let Some(eps) = self.norm {
             self.root_of_row(o, eps, label);
         }
+        put(o, format_args!("mov.f32 y{y},0f00000000; mov.u32 count,0;\nONE{label}:"));
+        match self.usual() {
+            true => self.eight_codes(o, y),
+            false => self.eight_values(o, y),
+        }
         put(
             o,
             format_args!(
-                "mov.f32 y{y},0f00000000; mov.u32 count,0;
-ONE{label}:
-ld.global.b32 word,[wa]; add.u64 wa,wa,4; shr.u32 tmp,count,3; mul.wide.u32 l,tmp,2; add.u64 da,sa,l; add.u64 l,ba,l;
+                "add.u32 count,count,1; setp.lt.u32 p,count,{};\n@p bra ONE{label};\nFINITE{label}:",
+                self.k / 8
+            ),
+        );
+    }
+
+    /// Adds eight products of values to `y`, those of codes at `wa` and of x at `xa`, with the factors that `count` eights are at.
+    fn eight_codes(&self, o: &mut String, y: u32) {
+        put(
+            o,
+            format_args!(
+                "ld.global.b32 word,[wa]; add.u64 wa,wa,4; shr.u32 tmp,count,3; mul.wide.u32 l,tmp,2; add.u64 da,sa,l; add.u64 l,ba,l;
 ld.global.u16 a0,[da]; ld.global.u16 a1,[l];
 ld.global.cg.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"
             ),
@@ -217,13 +235,6 @@ ld.global.cg.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"
                 ),
             );
         }
-        put(
-            o,
-            format_args!(
-                "add.u32 count,count,1; setp.lt.u32 p,count,{};\n@p bra ONE{label};\nFINITE{label}:",
-                self.k / 8
-            ),
-        );
     }
 
     /// What the row at `xa` is normalised by, in `e6`, where its weights lie, in `na`.

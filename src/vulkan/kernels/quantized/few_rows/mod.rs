@@ -6,6 +6,7 @@
 mod biases;
 mod elements;
 mod finish;
+mod formats;
 mod held;
 mod normal;
 pub(super) mod program;
@@ -22,12 +23,13 @@ use super::qmm_joined::{Joined, Matrix};
 use super::steps::{self, Step};
 use crate::core::{Dtype, Result};
 use crate::kernels::matmul::epilogue::After;
+use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::hal::device::Device;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::quantized::Shape;
-use crate::vulkan::tune::quantized::few_rows::{self as table, Form, UNIT};
+use crate::vulkan::tune::quantized::few_rows::{self as table, Form, GROUP, UNIT};
 use crate::vulkan::{CommandEncoder, Features};
 
 impl KernelKey for Program {
@@ -111,6 +113,8 @@ pub fn run(
     let Some(form) = form(enc, j) else { return Ok(false) };
     let program = Program {
         form,
+        // `form` knows one.
+        format: Format { mode: Mode::Affine, group: GROUP, bits: 4 },
         dtype: j.dtype,
         k: j.k as u32,
         lengths: j.lengths(),
@@ -138,7 +142,7 @@ pub fn run(
         enc.dispatch_early(&pipeline, told.bytes(), groups, [reads, &written], &late)?;
     }
     for _ in j.matrices {
-        STATS.quantized(table::PLACE, j.m, j.k / i64::from(table::GROUP));
+        STATS.quantized(table::PLACE, j.m, j.k / i64::from(GROUP));
     }
     Ok(true)
 }

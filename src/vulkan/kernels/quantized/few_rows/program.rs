@@ -1,20 +1,24 @@
-//! The text of the products of few rows with four-bit codes (PTX): copies of codes to shared memory, x in registers as the right
-//! sides of products, codes as left ones, and the walk over rows of codes. What becomes of sums stands in `finish`.
+//! The text of the products of few rows with codes (PTX): copies of codes to shared memory, x in registers as the right sides of products,
+//! codes as left ones, and the walk over rows of codes. Codes are of four bits in groups of 64, but for what stands in `formats`; what becomes
+//! of sums stands in `finish`.
 
 use std::mem::offset_of;
 
 use crate::core::Dtype;
 use crate::kernels::matmul::epilogue::KeptAfter;
+use crate::kernels::quantized::quant::Format;
 use crate::vulkan::kernels::matmul::warpgroup::text::{self, put};
 use crate::vulkan::kernels::progress;
 use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::units::Units;
 use crate::vulkan::tune::quantized::few_rows::{COLUMN, Form, GROUPS, PIECE, SPAN, UNIT};
 
-/// What the kernel does; groups of 64.
+/// What the kernel does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Program {
     pub form: Form,
+    /// How codes are read: in a kernel of its own four bits in groups of 64.
+    pub format: Format,
     /// Of x, factors and results: bfloat16 or float16.
     pub dtype: Dtype,
     /// Length of a row.
@@ -51,12 +55,13 @@ impl Program {
 
     /// Bytes of a row of codes, and of one of factors.
     pub(super) fn row_bytes(&self) -> [u32; 2] {
-        [self.k / 2, self.k / 32]
+        let size = if self.format.affine() { 2 } else { 1 };
+        [self.k / 8 * self.format.bits, self.k / self.format.group * size]
     }
 
     /// Whether every piece of every subgroup is there.
     pub(super) fn exact(&self) -> bool {
-        self.k == self.form.warps * self.form.pieces * self.form.splits * self.form.span()
+        self.k == self.form.warps * self.form.pieces * self.form.splits * self.span()
     }
 
     /// The whole text.
@@ -108,7 +113,7 @@ impl Program {
     /// Registers, and shared memory with room for `slots` units of one side.
     pub fn head(&self, o: &mut String, slots: u32) {
         let Form { tiles, pieces, groups, warps, together, buffers, held, .. } = self.form;
-        let xs = tiles * pieces * groups * 8;
+        let xs = tiles * pieces * self.span() / 8;
         *o += &text::head("sm_90", progress::told::<Push>(), [32 * warps, together]);
         put(
             o,
@@ -119,19 +124,19 @@ impl Program {
 .shared .align 4 .b8 squares[{squares}];
 .reg .pred p,q,have,first,second,odd,high,one,two,there<{tiles}>,mine<{rounds}>;
 .reg .b32 tid,lane,warp,g,t,list,lists,split,rows,k0,unit,next,local,tmp,tmp2,cs,fs,rs,rb,ss,sr,co,fo,buffer,len,word,count;
-.reg .b32 rx<4>,x<{xs}>,bx<{bxs}>,sc<4>,bi<2>,c<4>,a<4>,size<{pieces}>,half<{pieces}>,v<{rounds}>,r<{rounds}>,at<{rounds}>;
+.reg .b32 rx<4>,x<{xs}>,bx<{bxs}>,sc<8>,bi<2>,c<4>,a<4>,size<{pieces}>,half<{pieces}>,v<{rounds}>,r<{rounds}>,at<{rounds}>;
 .reg .b32 ar<{arrays}>,h<14>,up<3>,nw<4>,pk,ws<{codes}>,above,part,fu;
 .reg .f32 f<16>,root<{roots}>,z,acc<{accs}>,tot<{accs}>,y<{ys}>,e<8>,sum<4>,w0,w1;
 .reg .b64 wp,fp,l,m,na,xa,wa,sa,ba,da;
 .reg .b16 hl,hh;
 ld.param.u32 rows,[args+{at_rows}];
 mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; and.b32 t,lane,3; mov.f32 z,0f00000000;",
-                ring = if held > 0 { held * self.k } else { slots * warps * pieces * PIECE },
+                ring = if held > 0 { held * self.k } else { slots * warps * pieces * self.piece_of().bytes() },
                 codes = (4 * held * groups).max(1),
                 sums = self.form.sums() * buffers,
                 roots = tiles.max(self.rounds()),
                 rounds = self.rounds(),
-                bxs = self.parts() * tiles * pieces,
+                bxs = (self.parts() * tiles * pieces * self.sets()).max(1),
                 arrays = 4 * self.rounds(),
                 accs = 4 * tiles,
                 ys = 4 * self.rounds(),
@@ -143,6 +148,9 @@ mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; a
 
     /// Where threads copy from and to, and read.
     pub fn places(&self, o: &mut String) {
+        if !self.usual() {
+            return self.other_places(o);
+        }
         let Form { pieces, warps, splits, .. } = self.form;
         let [codes, factors] = self.row_bytes();
         put(
@@ -242,6 +250,10 @@ mad.lo.u32 at{r},v{r},{column},sr; mad.lo.u32 at{r},r{r},4,at{r};",
     pub fn seek(&self, o: &mut String, unit: &str, side: u32) {
         let [codes, factors] = self.row_bytes();
         self.rows().matrix_of(o, unit);
+        if !self.usual() {
+            // Whoever picks matrices knows by itself whether there is one.
+            return self.seek_factors(o, side);
+        }
         self.told(o, "wp", [0, side], "ahead");
         self.told(o, "fp", [1, side], "ahead");
         self.told(o, "m", [2, side], "ahead");
@@ -262,6 +274,9 @@ mul.wide.u32 l,local,{}; add.u64 fp,fp,l; cvt.u64.u32 l,fo; add.u64 fp,fp,l;",
 
     /// Has a piece of where it went copied: 16 rows of codes whose 32-byte blocks are dealt over banks, scales and biases behind.
     pub fn copy(&self, o: &mut String, piece: u32) {
+        if !self.usual() {
+            return self.other_copy(o, piece);
+        }
         let [codes, _] = self.row_bytes();
         let size = |name: &str| if self.exact() { String::new() } else { format!(",{name}{piece}") };
         for i in 0..4 {
@@ -336,6 +351,9 @@ mul.wide.u32 l,local,{}; add.u64 fp,fp,l; cvt.u64.u32 l,fo; add.u64 fp,fp,l;",
 
     /// Multiplies a piece, in place of which comes that of the next rows.
     fn piece(&self, o: &mut String, p: u32) {
+        if !self.usual() {
+            return self.other_piece(o, p);
+        }
         let at = p * PIECE;
         put(
             o,

@@ -32,6 +32,9 @@ impl Program {
     /// Loads the eight rows `j` as right sides: of each group a thread has 16 elements of the row in `tmp`, those of the codes that it will
     /// read; zeros where `there` says that there is none.
     pub fn load_eight(&self, o: &mut String, j: u32) {
+        if !self.usual() {
+            return self.load_other(o, j);
+        }
         let Form { pieces, groups, .. } = self.form;
         put(
             o,
@@ -63,6 +66,9 @@ mad.lo.u32 tmp,t,16,k0; mul.wide.u32 l,tmp,2; add.u64 xa,xa,l;",
 
     /// Makes right sides of what was loaded.
     pub fn deal(&self, o: &mut String) {
+        if !self.usual() {
+            return self.deal_other(o);
+        }
         self.range(o);
         let groups = self.form.groups;
         (groups..GROUPS).for_each(|i| put(o, format_args!("mov.f32 sum{i},0f00000000;")));

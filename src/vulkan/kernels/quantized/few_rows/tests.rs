@@ -59,7 +59,16 @@ fn texts_are_whole() {
                 for norm in
                     [None, Some(1e-6_f32.to_bits())].into_iter().filter(|n| n.is_none() || form.splits == 1)
                 {
-                    let program = Program { form, dtype, k: k as u32, lengths, norm, after, picked: false };
+                    let program = Program {
+                        form,
+                        format: FORMAT,
+                        dtype,
+                        k: k as u32,
+                        lengths,
+                        norm,
+                        after,
+                        picked: false,
+                    };
                     whole(&program.text(), &form);
                 }
             }
@@ -117,7 +126,8 @@ fn texts_compute_what_products_are() {
                 t.enlarge(32768.0);
             }
             let weights = rounded(t.chance.numbers(k, 0.5, 1.0).iter().map(|w| w * large).collect());
-            let program = Program { form, dtype, k: k as u32, lengths, norm, after, picked: false };
+            let program =
+                Program { form, format: FORMAT, dtype, k: k as u32, lengths, norm, after, picked: false };
             let left = 4 * form.left(program.units() * program.sides());
             (t.push.sums, t.push.norm) = (t.memory.place(vec![0; left]), t.memory.place(vec![0; 4 * 64]));
             if norm.is_some() {
@@ -144,8 +154,16 @@ fn texts_that_hold_codes_compute_what_products_are() {
             [Dtype::BF16, Dtype::F16].into_iter().flat_map(|d| ways.map(|w| (d, w)))
         {
             let after = after.map(|a| on(dtype, a));
-            let program =
-                |form| Program { form, dtype, k: k as u32, lengths, norm: None, after, picked: false };
+            let program = |form| Program {
+                form,
+                format: FORMAT,
+                dtype,
+                k: k as u32,
+                lengths,
+                norm: None,
+                after,
+                picked: false,
+            };
             let sides = program(possible(&p, &row_product(FORMAT, dtype, [8, 256, 64])).unwrap()).sides();
             let mut form = held(&p, dtype, [m as i64, k as i64], [2, sides]).unwrap();
             let units = program(form).units();
