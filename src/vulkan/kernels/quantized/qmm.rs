@@ -4,6 +4,7 @@
 //! them to the operands.
 
 use super::chain;
+use super::few_picked;
 use super::few_rows;
 use super::joined_layout;
 use super::qmm_joined::{self, Joined, Matrix};
@@ -246,6 +247,9 @@ pub fn quantized_matmul(
     let runs = m == 1 && picks.sorted && rhs.is_some() && runs(batch, matrices);
     let shape = Shape { dtype: dst.dtype, format: w.format, transpose, m, n, k, batch, matrices, runs };
     let picked = lhs.is_some() || rhs.is_some();
+    if few_picks(enc, x, w, &shape, [lhs.as_ref(), rhs.as_ref()], dst)? {
+        return Ok(());
+    }
     let Some(choice) = kernel(enc, x, w, &shape, picked, dst)? else { return Ok(()) };
     STATS.quantized(choice.variant.number(), m, k / i64::from(w.format.group));
     if choice.variant == Variant::Dequantize {
@@ -377,7 +381,7 @@ fn kernel(
     let device = enc.device();
     let alone = !picked && x.shape[0] == 1;
     for (suits, take) in NATIVE {
-        if alone && suits(device, s) && as_joined(enc, x, w, dst, take)? {
+        if alone && suits(device, s) && as_joined(enc, x, w, None, dst, take)? {
             return Ok(None);
         }
     }
@@ -387,7 +391,7 @@ fn kernel(
         return Ok(Some(choice));
     }
     let joined: Take = |enc, j, reads, writes| qmm_joined::run(enc, j, reads, writes).map(|()| true);
-    let done = alone && as_joined(enc, x, w, dst, joined)?;
+    let done = alone && as_joined(enc, x, w, None, dst, joined)?;
     Ok((!done).then(|| choose_of_many(device.profile(), s, &known)))
 }
 
@@ -401,11 +405,30 @@ type Suits = fn(&'static Device, &Shape) -> bool;
 /// What records joined products; whether it did. All ranges that they read, and write.
 type Take = fn(&mut CommandEncoder, &Joined, &[(u64, u64)], &[(u64, u64)]) -> Result<bool>;
 
-/// Records the product of one row, or of few, by the kernels of joined ones, if they can read the matrix.
+/// Records products of rows with the matrices that they pick, one for each, by the kernel of few picks, if that takes them.
+fn few_picks(
+    enc: &mut CommandEncoder,
+    x: &DeviceView,
+    w: &Weights,
+    s: &Shape,
+    picks: [Option<&DeviceView>; 2],
+    dst: &DeviceView,
+) -> Result<bool> {
+    match picks {
+        [None, Some(indices)] if x.shape[0] == s.batch && few_picked::suits(enc.device(), s) => {
+            as_joined(enc, x, w, Some(indices), dst, few_picked::run)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Records the product of one row, or of few, or of each row with the matrix that it picks, by the kernels of joined ones, if they can read
+/// the matrix.
 fn as_joined(
     enc: &mut CommandEncoder,
     x: &DeviceView,
     w: &Weights,
+    picks: Option<&DeviceView>,
     dst: &DeviceView,
     take: Take,
 ) -> Result<bool> {
@@ -417,11 +440,18 @@ fn as_joined(
     let (m, k) = (x.shape[1], x.shape[2]);
     let fits = x.is_row_contiguous() && x.ptr.is_multiple_of(16);
     let x = if fits { x.clone() } else { elementwise::dense(enc, x)? };
-    let matrices = [Matrix { rows: dst.size() as i64 / m, parts }];
+    let matrices = [Matrix { rows: dst.shape[dst.ndim() - 1], parts }];
     let results = [dst.ptr];
-    let joined = Joined::alone(Some(w.format), dst.dtype, [m, k], x.ptr, &matrices, &results);
+    let alone = Joined::alone(Some(w.format), dst.dtype, [m, k], x.ptr, &matrices, &results);
+    let picked = picks.map(|i| qmm_joined::Picks {
+        indices: (i.ptr, i.dtype == Dtype::I32),
+        count: x.shape[0],
+        matrices: w.codes.shape[0],
+        share: 1,
+    });
+    let joined = Joined { picks: picked, ..alone };
     let mut reads = vec![x.range(), w.codes.range(), w.scales.range()];
-    reads.extend(w.biases.map(|v| v.range()));
+    reads.extend([w.biases, picks].into_iter().flatten().map(|v| v.range()));
     take(enc, &joined, &reads, &[dst.range()])
 }
 

@@ -22,10 +22,12 @@ use super::quant::show;
 use super::{steps::arrays, sums};
 use crate::core::Result;
 use crate::kernels::quantized::quant::Format;
+use crate::vulkan::hal::device::Device;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::sort::choice;
 use crate::vulkan::report::stats::STATS;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Pipeline, Source};
+use crate::vulkan::tune::quantized::Shape;
 use crate::vulkan::tune::quantized::few_picked::{self as table, Picked};
 use crate::vulkan::tune::quantized::few_rows::UNIT;
 use crate::vulkan::tune::quantized::pieces::Piece;
@@ -72,6 +74,11 @@ fn fits(j: &Joined, format: Format) -> bool {
         && j.results.iter().all(|r| r.is_multiple_of(4))
         && j.matrices.iter().all(matrix)
         && known
+}
+
+/// Whether products of one matrix for each pick are better done here, where their operands lie so.
+pub fn suits(device: &'static Device, s: &Shape) -> bool {
+    table::layout(device.profile(), s, false, false).is_some() && device.warpgroups()
 }
 
 /// The layout for such products, if they are better done here.
