@@ -1,5 +1,5 @@
-"""Rows that pick their experts, by elements and codes of four bits in groups of 64, against
-float64; GPUs that take PTX have a kernel for those (qmm_few_picked)."""
+"""Rows that pick their experts, by codes of four and eight bits and small floats, against float64;
+GPUs that take PTX have a kernel for those (qmm_few_picked)."""
 
 from functools import partial
 
@@ -136,13 +136,72 @@ def test_small_and_large_numbers(rng):
             close(got, by.of(x, np.arange(16) % 4), DTYPE)
 
 
+FORMATS = [
+    *({"group_size": g, "bits": b} for b in (4, 8) for g in (32, 64, 128)),
+    {"group_size": 32, "bits": 4, "mode": "mxfp4"},
+    {"group_size": 32, "bits": 8, "mode": "mxfp8"},
+    {"group_size": 16, "bits": 4, "mode": "nvfp4"},
+]
+
+
+def name_of(how):
+    return how.get("mode", f"q{how['bits']}g{how['group_size']}")
+
+
+@pytest.mark.parametrize("how", FORMATS, ids=name_of)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_other_formats_and_lengths(rng, there, how, dtype):
+    """Lengths that end within what is multiplied at once, and such as workgroups share."""
+    for k, n, experts, share in [
+        (256, 48, 3, 2),
+        (384, 32, 5, 1),
+        (2944, 32, 4, 2),
+        (4352, 16, 3, 1),
+    ]:
+        gate, up = (Experts(rng, n, k, dtype, count=experts, **how) for _ in range(2))
+        chosen = rng.integers(0, experts, 12 * share).astype(np.int32)
+        x = normal(rng, 12, *[1] * (1 + (share > 1)), k, dtype=dtype)
+        picks = mx.array(chosen.reshape(12, share) if share > 1 else chosen)
+        rows = mx.array(np.repeat(h.to_np(x).reshape(12, k), share, 0))
+        g, u = (rounded(m.of(rows, chosen), dtype) for m in (gate, up))
+        out, ran = names(partial(unit, gate, up, x, picks))
+        assert not there or "qmm_few_picked" in ran[0], ran
+        close(out, g / (1 + np.exp(-g)) * u, dtype, units=6)
+        both, ran = names(lambda: [gate(x, picks), up(x, picks)])  # noqa: B023
+        assert not there or "qmm_few_picked" in ran[0], ran
+        for got, want in zip(both, (g, u), strict=True):
+            close(got, want, dtype)
+
+
+@pytest.mark.parametrize("k", [288, 2880])
+def test_lengths_of_groups_of_32(rng, there, k):
+    for how in FORMATS:
+        if k % how["group_size"] == 0:
+            gate, up = pair(rng, 32, k, 4, **how)
+            x, chosen = normal(rng, 9, 1, k, dtype=DTYPE), np.resize([3, 0, 0, 1], 9)
+            out, ran = names(partial(unit, gate, up, x, mx.array(chosen)))
+            assert not there or "qmm_few_picked" in ran[0], ran
+            g, u = (rounded(m.of(x, chosen), DTYPE) for m in (gate, up))
+            close(out, g / (1 + np.exp(-g)) * u, DTYPE, units=6)
+
+
+@pytest.mark.parametrize("how", [HOW, FORMATS[6]], ids=name_of)
+def test_products_alone(rng, there, how):
+    """What picks have one row each, and are neither joined with others nor summed up."""
+    for k, n in [(256, 48), (2880, 16), (14336, 16)]:
+        down = Experts(rng, n, k, DTYPE, count=5, **how)
+        x, chosen = normal(rng, 10, 1, k, dtype=DTYPE), rng.integers(0, 5, 10).astype(np.uint32)
+        out, ran = names(lambda: down(x, mx.array(chosen)))  # noqa: B023
+        assert not there or "qmm_few_picked" in ran[0], ran
+        close(out, down.of(x, chosen), DTYPE)
+
+
 def test_others_keep_their_kernels(rng, there):
     for k, n, dtype, how in [
-        (320, 48, DTYPE, HOW),
         (256, 40, DTYPE, HOW),
         (256, 48, "float32", HOW),
-        (256, 48, DTYPE, {"group_size": 32, "bits": 4}),
-        (256, 48, DTYPE, {"group_size": 64, "bits": 8}),
+        (256, 48, DTYPE, {"group_size": 64, "bits": 6}),
+        (256, 48, DTYPE, {"group_size": 64, "bits": 3}),
     ]:
         gate, up = (Experts(rng, n, k, dtype, count=4, **how) for _ in range(2))
         x, chosen = normal(rng, 16, 1, k, dtype=dtype), np.arange(16) % 4
