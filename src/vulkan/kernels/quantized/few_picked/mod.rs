@@ -19,8 +19,9 @@ use super::few_rows::steps;
 use super::push::Push;
 use super::qmm_joined::{Joined, Matrix, Picks};
 use super::quant::show;
-use super::{steps::arrays, sums};
+use super::sums;
 use crate::core::Result;
+use crate::kernels::matmul::epilogue::{After, Origin};
 use crate::kernels::quantized::quant::Format;
 use crate::vulkan::hal::device::Device;
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
@@ -54,6 +55,11 @@ impl KernelKey for Program {
     }
 }
 
+/// Whether what is read after the products are tables alone, a row for each matrix.
+fn tables(after: &After) -> bool {
+    !after.inputs.iter().any(|origin| matches!(origin, Origin::Array(_)))
+}
+
 /// Whether the kernel can read and write what lies there, and knows what becomes of the results.
 fn fits(j: &Joined, format: Format) -> bool {
     let n = j.matrices[0].rows;
@@ -67,7 +73,7 @@ fn fits(j: &Joined, format: Format) -> bool {
             && m.rows % i64::from(UNIT) == 0
     };
     let known = j.combined.is_some()
-        || j.after.is_none_or(|a| arrays(&a) == 0 && j.matrices.len() <= 2 && steps(j.dtype, &a).is_some());
+        || j.after.is_none_or(|a| tables(&a) && j.matrices.len() <= 2 && steps(j.dtype, &a).is_some());
     j.norm.is_none()
         && j.kept.is_none()
         && j.x.is_multiple_of(16)

@@ -9,7 +9,7 @@ use crate::kernels::sort::{Followed, Selection};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::kernels::quantized::qmm_joined::Picks;
 use crate::vulkan::kernels::quantized::trial::{
-    Chance, Quantised, elements, gated, on, read_as, rounded_as, same, whole,
+    Chance, Quantised, elements, gated, gated_biased, on, read_as, rounded_as, same, whole,
 };
 use crate::vulkan::kernels::sort::choice::Choice;
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
@@ -107,6 +107,12 @@ fn compare_coded(
             push.parts[3][i] = memory.place(vec![0xff; 2 * picks.len() * n]);
         }
     }
+    // What belongs to each matrix, of each side.
+    let biased = after.is_some_and(|a| a.picks());
+    let tables = [0, 1].map(|_| rounded(c.numbers(matrices * n, 1.0, 0.0)));
+    if biased {
+        (0..2).for_each(|i| push.parts[3][i + 1] = memory.place(elements(dtype, &tables[i])));
+    }
     let indices = memory.place(picks.iter().flat_map(|p| p.to_le_bytes()).collect());
     let count = picks.len() as i64;
     push.pick(&Picks { indices: (indices, true), count, matrices: matrices as i64, share: share as i64 });
@@ -140,7 +146,13 @@ fn compare_coded(
         picks.iter().enumerate().flat_map(of_pick).collect()
     };
     if after.is_some() {
-        let (gate, up) = (products(&all[0]), products(&all[1]));
+        let side = |i: usize| {
+            let made = products(&all[i]);
+            let of = |pick: &i32| &tables[i][clamped(*pick, matrices) * n..][..n];
+            let added = picks.iter().flat_map(of).zip(&made).map(|(b, p)| b + p);
+            if biased { rounded(added.collect()) } else { made }
+        };
+        let (gate, up) = (side(0), side(1));
         let sigmoid = rounded(gate.iter().map(|g| 1.0 / (1.0 + (-g).exp())).collect());
         let unit = rounded(sigmoid.iter().zip(&gate).map(|(s, g)| s * g).collect());
         let want = rounded(unit.iter().zip(&up).map(|(g, u)| g * u).collect());
@@ -171,7 +183,7 @@ fn texts_compute_what_picked_products_are() {
         ([4096, 32, 5, 2], any(12, 5), 4),
         ([2304, 48, 3, 1], any(17, 3), 5),
     ] {
-        for (sides, after) in [(1, None), (2, None), (2, Some(gated()))] {
+        for (sides, after) in [(1, None), (2, None), (2, Some(gated())), (2, Some(gated_biased()))] {
             compare(sizes, &picks, groups, None, (sides, after), Dtype::BF16);
             compare(sizes, &picks, groups, None, (sides, after), Dtype::F16);
         }
@@ -197,7 +209,8 @@ fn texts_of_other_formats_compute_what_picked_products_are() {
             (2880, 16, 4, 1, 10, 2, true),
         ] {
             let k = usize::next_multiple_of(k, format.group as usize);
-            let way = if pair { (2, Some(gated())) } else { (1, None) };
+            let unit = if k == 288 { gated() } else { gated_biased() };
+            let way = if pair { (2, Some(unit)) } else { (1, None) };
             let picks = any(count, matrices);
             for dtype in [Dtype::BF16, Dtype::F16] {
                 let format = (format, dtype, None);
@@ -225,7 +238,7 @@ fn texts_of_long_rows_compute_what_picked_products_are() {
         let program = program(format, [k, 48, 3, picks.len() as i64, share], 1, None, Dtype::BF16);
         assert!(program.unwrap().rows.form.splits > 1);
         for (dtype, sides, after) in
-            [(Dtype::BF16, 1, None), (Dtype::F16, 2, Some(gated())), (Dtype::BF16, 2, None)]
+            [(Dtype::BF16, 1, None), (Dtype::F16, 2, Some(gated_biased())), (Dtype::BF16, 2, None)]
         {
             let sizes = [k, 48, 3, share].map(|n| n as usize);
             compare_coded(sizes, &picks, groups, None, (sides, after), (format, dtype, None));

@@ -140,6 +140,22 @@ mad.lo.u32 tmp2,v{round},{UNIT},r{round}; mul.wide.u32 l,tmp2,4; add.u64 da,da,l
         }
     }
 
+    /// Reads what the program reads of the matrix that is picked, a row of a table: results of all that pick it take the same.
+    fn read_tables(&self, o: &mut String, r: u32) {
+        let tables = if self.picked { self.arrays() } else { 0 };
+        for i in 0..tables {
+            put(
+                o,
+                format_args!(
+                    "ld.param.u64 da,[args+{}]; mul.lo.u32 tmp,expert,{}; mad.lo.u32 tmp2,local,{UNIT},r{r}; add.u32 tmp,tmp,tmp2; mul.wide.u32 l,tmp,2; add.u64 da,da,l; ld.global.nc.b32 ar{},[da];",
+                    place(3, i + 1),
+                    self.lengths[0],
+                    4 * r + i
+                ),
+            );
+        }
+    }
+
     /// Arrays of the program.
     fn arrays(&self) -> u32 {
         self.after.map_or(0, |a| arrays(&a))
@@ -157,6 +173,7 @@ mad.lo.u32 tmp2,v{round},{UNIT},r{round}; mul.wide.u32 l,tmp2,4; add.u64 da,da,l
                 let first = 4 * r + 2 * side;
                 put(o, format_args!("cvt.rn.{}x2.f32 h{side},y{},y{first};", self.kind(), first + 1));
             }
+            self.read_tables(o, r);
             self.follow(o, r);
             self.result_at(o, r);
             self.told(o, "da", [3, 0], "expert");
