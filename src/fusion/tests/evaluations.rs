@@ -698,7 +698,7 @@ fn filled_arrays_that_get_other_numbers() {
 }
 
 #[test]
-fn steps_of_one_kind_over_few_elements() {
+fn steps_of_one_kind_over_not_many_elements() {
     on_devices(|_, s| {
         let (lengths, one) = ((0..6).map(|_| given(&[3])).collect::<Vec<_>>(), given(&[]));
         let longer = |a: &Array| add(a, &one, s).unwrap();
@@ -709,8 +709,10 @@ fn steps_of_one_kind_over_few_elements() {
         let mut mixed = all.clone();
         mixed.extend([multiply(&lengths[0], &one, s).unwrap(), longer(&given(&[2])), longer(&all[0])]);
         assert_eq!(runs(&mixed).len(), 4);
-        let large: Vec<Array> = (0..6).map(|_| longer(&given(&[65]))).collect();
-        assert_eq!(runs(&large).len(), 6);
+        for (size, commands) in [(65, 1), (1 << 14, 1), ((1 << 14) + 1, 6)] {
+            let weights: Vec<Array> = (0..6).map(|_| longer(&given(&[size]))).collect();
+            assert_eq!(runs(&weights).len(), commands);
+        }
     });
 }
 
