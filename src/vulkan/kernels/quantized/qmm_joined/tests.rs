@@ -235,9 +235,10 @@ fn what_belongs_to_picked_matrices_compiles() {
 
 /// They have no lines for it: shaders take such products.
 #[test]
-fn texts_know_no_rows_of_picked_matrices() {
+fn texts_know_rows_of_picked_matrices() {
     for dtype in [Dtype::F16, Dtype::BF16] {
-        assert!(steps::steps(dtype, &biased_unit(dtype)).is_none());
-        assert!(!stream::knows(dtype, biased_unit(dtype).kept()));
+        let unit = biased_unit(dtype);
+        assert!(steps::steps(dtype, &unit).is_some() && stream::knows(dtype, unit.clone().kept()));
+        assert!(unit.picks() && steps::arrays(&unit) == 2);
     }
 }
