@@ -113,7 +113,7 @@ impl Case {
             // The pair, its elements, and whether this is the first.
             let (pair, at, first) = match self.p.traditional {
                 _ if i >= dims => return x[i],
-                true => (i / 2, [i / 2 * 2, i / 2 * 2 + 1], i % 2 == 0),
+                true => (i / 2, [i / 2 * 2, i / 2 * 2 + 1], i.is_multiple_of(2)),
                 false => (i % (dims / 2), [i % (dims / 2), i % (dims / 2) + dims / 2], i < dims / 2),
             };
             let angle = f64::from(start as f32 * frequency(pair, dims) as f32);

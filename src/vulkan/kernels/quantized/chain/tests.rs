@@ -150,13 +150,25 @@ pub(super) fn follow(chain: &mut Chained, j: &Joined) {
     }
 }
 
+/// As the cases of the test below, by small floats.
+const FLOATS: [(Dtype, Kind, [usize; 4], u32, f64); 8] = [
+    (Dtype::BF16, Kind::FLOATS, [192, 128, 64, 256], 3, 1.0),
+    (Dtype::BF16, Kind::FLOATS, [352, 1056, 32, 96], 5, 1.0),
+    (Dtype::BF16, Kind::FLOATS, [256, 2112, 64, 2880], 8, 1.0),
+    (Dtype::BF16, Kind::FLOATS, [192, 128, 64, 256], 3, 1e12),
+    (Dtype::BF16, Kind::FLOATS, [64, 128, 4, 18944], 40, 1.0),
+    (Dtype::F16, Kind::FLOATS, [192, 128, 64, 256], 3, 1.0),
+    (Dtype::F16, Kind::FLOATS, [352, 1056, 32, 96], 5, 1.0),
+    (Dtype::F16, Kind::FLOATS, [192, 128, 64, 256], 3, 1e-6),
+];
+
 /// The product behind an attention, one of its normalised result, and three of that one's: values of each against float64, groups that wait
 /// for each other, rows that end inside a span and batch, more spans than one, more workgroups than tiles.
 #[test]
 fn chains_compute_what_their_products_do() {
     let eight = |group| Kind::codes(group, 8);
     let four = |group| Kind::codes(group, 4);
-    for (dtype, holds, [hidden, q, kv, inner], workgroups, scale) in [
+    let whole = [
         (Dtype::BF16, eight(64), [192, 128, 64, 256], 3, 1.0),
         (Dtype::BF16, eight(64), [256, 2112, 64, 320], 8, 1.0),
         (Dtype::BF16, eight(128), [256, 2176, 12, 384], 7, 1.0),
@@ -170,14 +182,6 @@ fn chains_compute_what_their_products_do() {
         (Dtype::BF16, four(64), [2112, 64, 4, 128], 24, 1.0),
         (Dtype::BF16, four(128), [256, 2176, 12, 384], 7, 1.0),
         (Dtype::BF16, four(32), [352, 1056, 32, 96], 5, 1.0),
-        (Dtype::BF16, Kind::FLOATS, [192, 128, 64, 256], 3, 1.0),
-        (Dtype::BF16, Kind::FLOATS, [352, 1056, 32, 96], 5, 1.0),
-        (Dtype::BF16, Kind::FLOATS, [256, 2112, 64, 2880], 8, 1.0),
-        (Dtype::BF16, Kind::FLOATS, [192, 128, 64, 256], 3, 1e12),
-        (Dtype::BF16, Kind::FLOATS, [64, 128, 4, 18944], 40, 1.0),
-        (Dtype::F16, Kind::FLOATS, [192, 128, 64, 256], 3, 1.0),
-        (Dtype::F16, Kind::FLOATS, [352, 1056, 32, 96], 5, 1.0),
-        (Dtype::F16, Kind::FLOATS, [192, 128, 64, 256], 3, 1e-6),
         (Dtype::BF16, Kind::VALUES, [192, 520, 64, 256], 3, 1.0),
         (Dtype::BF16, Kind::VALUES, [520, 2112, 12, 1032], 9, 1.0),
         // Rows of which threads bring some elements later.
@@ -195,7 +199,8 @@ fn chains_compute_what_their_products_do() {
         // Results up to some 5,000, and results that are mostly multiples of the smallest number.
         (Dtype::F16, four(64), [192, 128, 64, 256], 3, 3000.0),
         (Dtype::F16, four(64), [192, 128, 64, 256], 3, 1e-6),
-    ] {
+    ];
+    for (dtype, holds, [hidden, q, kv, inner], workgroups, scale) in whole.into_iter().chain(FLOATS) {
         let (mut c, mut m) = (Chance(5), Memory::default());
         let mut matrix = |m: &mut Memory, rows, k| matrix_of(dtype, holds, &mut c, m, [rows, k]);
         let (o, up) = (matrix(&mut m, hidden, q), matrix(&mut m, inner, hidden));

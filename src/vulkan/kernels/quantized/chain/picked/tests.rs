@@ -64,6 +64,13 @@ pub(super) fn summed(
     sum
 }
 
+/// A choice of so many of the largest, after a softmax, divided by their sum.
+fn chosen_of(dtype: Dtype, count: usize, matrices: usize) -> Choice {
+    let (from, after) = ((matrices - count) as u32, Followed::Divided);
+    let how = Selection { from, count: count as u32, softmax: true, negated: false, after };
+    Choice { n: matrices as u32, dtype, how }
+}
+
 fn compare(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64) {
     [false, true].into_iter().for_each(|biased| compare_with(dtype, holds, sizes, scale, biased));
 }
@@ -84,14 +91,7 @@ fn compare_with(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64, biased: bo
     let empty = |m: &mut Memory, n: usize| m.place(vec![0xff; 2 * n]);
     let [unit, sum, out, chosen] = [count * inner, hidden, n, count].map(|n| empty(&mut m, n));
     let places = empty(&mut m, 2 * count);
-    let how = Selection {
-        from: (matrices - count) as u32,
-        count: count as u32,
-        softmax: true,
-        negated: false,
-        after: Followed::Divided,
-    };
-    let choice = Choice { n: matrices as u32, dtype, how };
+    let choice = chosen_of(dtype, count, matrices);
     let words = (m.place(vec![0; PRODUCTS + front::BYTES]), 3);
     let mut chain = Chained::new(holds, dtype, workgroups, words);
     let args = PickArgs { keys: pkeys, places, chosen, matrices: matrices as u32, ..PickArgs::default() };
