@@ -181,9 +181,8 @@ impl Work for Each {
                 shape: Shape::from_slice(&[(count * n) as i64]),
                 strides: Strides::from_slice(&[1]),
             };
-            let whole = pitch == n && (n * results.len()) as i64 <= i64::from(i32::MAX);
             let mut all = SmallVec::<[_; 3]>::new();
-            for k in (0..node.inputs.len()).filter(|_| whole) {
+            for k in (0..node.inputs.len()).filter(|_| pitch == n) {
                 match together(enc, members, k, n)? {
                     Some(view) => all.push(view),
                     None => break,

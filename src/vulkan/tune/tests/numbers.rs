@@ -54,7 +54,6 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/sort/choice/text.rs", "LANES", "lanes of a warp"),
     ("kernels/quantized/chain/row.rs", "FEW", "the longest row"),
     ("kernels/quantized/chain/codes.rs", "OCTETS", "bits of codes"),
-    ("kernels/quantized/chain/codes.rs", "LEAST_SCALE", "bits of a number"),
     ("kernels/quantized/steps.rs", "MINUS_ONE", "bits of a number"),
     ("kernels/quantized/steps.rs", "ONE", "bits of a number"),
     ("kernels/quantized/chain/text.rs", "PARTS", "the program is written for it"),

@@ -3,6 +3,7 @@
 
 use super::text::{Chain, PARTS};
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
+use crate::vulkan::kernels::quantized::small_floats;
 use crate::vulkan::tune::quantized::chain::{BATCHES, TILE};
 
 /// Codes that are elements as they stand: two of a word, as multiples of 2^-133 of bfloat16 and of 2^-24 of float16, and two of 2^-129. The
@@ -11,13 +12,8 @@ const LOW: u32 = 0x000f_000f;
 const HIGH: u32 = 0x00f0_00f0;
 /// Codes of eight bits: beyond 127 they are normal numbers of bfloat16, and still as large as they are.
 const OCTETS: u32 = 0x00ff_00ff;
-/// Bits of the least scale that is a power of two.
-pub(super) const LEAST_SCALE: u32 = 0x0040_0000;
 /// What x is multiplied by for those of bfloat16: 2^100 and 2^96.
 pub(super) const UP: [u32; 2] = [0x7180_7180, 0x6f80_6f80];
-/// Exponent and mantissa of a small float (E2M1) as the last bit of an exponent and the first of a mantissa, which is a number 2^126 times too
-/// small as bfloat16 and 2^14 times as float16: where they begin, and those of two in a word.
-const FLOATS: [(u32, u32); 2] = [(6, 0x01c0_01c0), (9, 0x0e00_0e00)];
 
 impl Chain {
     /// What x is multiplied by for each mask of codes of bfloat16.
@@ -131,7 +127,10 @@ impl Chain {
     fn codes(self, o: &mut String, c: u32, side: u32) {
         let [a, b, d, e] = [0, 2, 4, 6].map(|f| side + f);
         if self.floats() {
-            return [a, b, d, e].into_iter().zip([0, 4, 8, 12]).for_each(|(f, at)| self.float(o, f, c, at));
+            let from = format!("c{c}");
+            return [a, b, d, e].into_iter().zip([0, 4, 8, 12]).for_each(|(f, at)| {
+                small_floats::four(o, self.dtype, [&format!("f{f}"), &from], at, ["t0", "t1"]);
+            });
         }
         put(o, format_args!("and.b32 f{a},c{c},{LOW}; shr.u32 t0,c{c},8; and.b32 f{d},t0,{LOW};"));
         match self.half() {
@@ -143,22 +142,6 @@ impl Chain {
             ),
             false => put(o, format_args!("and.b32 f{b},c{c},{HIGH}; and.b32 f{e},t0,{HIGH};")),
         }
-    }
-
-    /// Two small floats of register c, from place `at` of each half on.
-    fn float(self, o: &mut String, f: u32, c: u32, at: u32) {
-        let (up, digits) = FLOATS[usize::from(self.half())];
-        let moved = |to: &str, up: u32| match up.checked_sub(at) {
-            Some(left) => format!("shl.b32 {to},c{c},{left};"),
-            None => format!("shr.u32 {to},c{c},{};", at - up),
-        };
-        let (sign, number) = (moved("t1", 12), moved("t0", up));
-        put(
-            o,
-            format_args!(
-                "{number} {sign} and.b32 t0,t0,{digits:#x}; and.b32 t1,t1,0x80008000; or.b32 f{f},t0,t1;"
-            ),
-        );
     }
 
     /// Of batch j what counts, if it is the lane's batch.
@@ -185,12 +168,9 @@ impl Chain {
         for row in 0..TILE {
             let (v, down) = (format!("q{row}"), self.down());
             if self.floats() {
-                put(
-                    o,
-                    format_args!(
-                        "cvt.u32.u16 t0,ss{row}; shl.b32 t0,t0,23; max.u32 t0,t0,{LEAST_SCALE:#x}; mov.b32 v2,t0; mul.f32 {v},{v},0f{down:08X}; mul.f32 {v},{v},v2;"
-                    ),
-                );
+                put(o, format_args!("cvt.u32.u16 t0,ss{row};"));
+                small_floats::power(o, "v2", "t0");
+                put(o, format_args!("mul.f32 {v},{v},0f{down:08X}; mul.f32 {v},{v},v2;"));
                 self.weigh_row(o, &v);
                 continue;
             }

@@ -1,10 +1,10 @@
 //! What becomes of the sums of a product, in the text of `text`: the thread's result is found and what follows it asked for before the
 //! product, warps' parts are added up behind it, and results are stored, as elements and as words.
 
-use super::codes::LEAST_SCALE;
 use super::text::Chain;
 use super::{Stage, place};
 use crate::vulkan::kernels::matmul::warpgroup::text::{pair, put};
+use crate::vulkan::kernels::quantized::small_floats;
 use crate::vulkan::kernels::quantized::stream::{rounded, widen};
 use crate::vulkan::tune::quantized::chain::TILE;
 
@@ -210,12 +210,8 @@ setp.eq.u32 p,tag,0; selp.u32 t3,4,8,p; cvt.u64.u32 o7,t3;",
     /// The scale at `o8` as `v2`, and the bias at `o9` as `v3`.
     pub(super) fn factors_there(self, o: &mut String) {
         if self.floats() {
-            return put(
-                o,
-                format_args!(
-                    "ld.global.u8 h0,[o8]; cvt.u32.u16 t0,h0; shl.b32 t0,t0,23; max.u32 t0,t0,{LEAST_SCALE:#x}; mov.b32 v2,t0; mov.f32 v3,0f00000000;"
-                ),
-            );
+            put(o, format_args!("ld.global.u8 h0,[o8]; cvt.u32.u16 t0,h0; mov.f32 v3,0f00000000;"));
+            return small_floats::power(o, "v2", "t0");
         }
         for (to, from) in [("v2", "o8"), ("v3", "o9")] {
             put(o, format_args!("ld.global.b16 h0,[{from}];"));
@@ -230,21 +226,12 @@ setp.eq.u32 p,tag,0; selp.u32 t3,4,8,p; cvt.u64.u32 o7,t3;",
             put(o, format_args!("ld.global.cg.b32 x1,[d]; add.u64 d,d,o7;"));
             pair(o, self.dtype, ["v0", "v1"], "x1", "t0");
             for (e, x) in [(2 * i, "v0"), (2 * i + 1, "v1")] {
-                let number = match self.floats() {
-                    // Digits of a number that is 2^126 times too small.
-                    true => {
-                        "and.b32 t1,t0,8; shl.b32 t1,t1,28; and.b32 t0,t0,7; shl.b32 t0,t0,22; or.b32 t0,t0,t1; mov.b32 q0,t0; mul.f32 q0,q0,0f7E800000;"
-                    }
-                    false => "cvt.rn.f32.u32 q0,t0;",
-                };
-                put(
-                    o,
-                    format_args!(
-                        "shr.u32 t0,x0,{}; and.b32 t0,t0,{}; {number} fma.rn.f32 q0,v2,q0,v3; fma.rn.f32 y{side},{x},q0,y{side};",
-                        bits * e,
-                        (1 << bits) - 1
-                    ),
-                );
+                put(o, format_args!("shr.u32 t0,x0,{}; and.b32 t0,t0,{};", bits * e, (1 << bits) - 1));
+                match self.floats() {
+                    true => small_floats::single(o, "q0", "t0", ["t0", "t1"]),
+                    false => put(o, format_args!("cvt.rn.f32.u32 q0,t0;")),
+                }
+                put(o, format_args!("fma.rn.f32 q0,v2,q0,v3; fma.rn.f32 y{side},{x},q0,y{side};"));
             }
         }
     }

@@ -131,7 +131,7 @@ impl Program {
                 Mode::Affine if wide => self.whole_of_eight(o, c, pair),
                 Mode::Affine => self.whole_of_four(o, c, place),
                 Mode::Mxfp4 | Mode::Nvfp4 => {
-                    small_floats::four(o, self.dtype, ["tmp", &format!("c{c}")], place);
+                    small_floats::four(o, self.dtype, ["tmp", &format!("c{c}")], place, ["tmp", "tmp2"]);
                     put(o, format_args!("mul.rn.{}x2 tmp,tmp,up;", kind(self.dtype)));
                 }
                 Mode::Mxfp8 => {

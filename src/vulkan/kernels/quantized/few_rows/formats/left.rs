@@ -26,7 +26,13 @@ impl Program {
                 _ if !self.half() => self.doubled(o, [row, c], step),
                 _ => {
                     for (to, place) in [(row, 8 * (step % 2)), (row + 2, 8 * (step % 2) + 4)] {
-                        small_floats::four(o, self.dtype, [&format!("a{to}"), &format!("c{c}")], place);
+                        small_floats::four(
+                            o,
+                            self.dtype,
+                            [&format!("a{to}"), &format!("c{c}")],
+                            place,
+                            ["tmp", "tmp2"],
+                        );
                     }
                 }
             }

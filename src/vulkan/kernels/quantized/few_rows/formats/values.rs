@@ -3,6 +3,7 @@
 use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::kernels::matmul::warpgroup::text::put;
 use crate::vulkan::kernels::quantized::few_rows::program::Program;
+use crate::vulkan::kernels::quantized::small_floats;
 
 impl Program {
     /// Adds eight products of values to `y`, those of codes at `wa` and of x in `c0` to `c3`, with the factors that `count` eights are at.
@@ -33,12 +34,15 @@ impl Program {
                 self.pair(o, ["w0", "e0"], "a0");
                 self.pair(o, ["w1", "e0"], "a1");
             }
-            _ => put(
-                o,
-                format_args!(
-                    "cvt.u64.u32 l,tmp; add.u64 da,sa,l; ld.global.u8 a0,[da]; shl.b32 a0,a0,23; max.u32 a0,a0,0x00400000; mov.b32 w0,a0; mov.f32 w1,0f00000000;"
-                ),
-            ),
+            _ => {
+                put(
+                    o,
+                    format_args!(
+                        "cvt.u64.u32 l,tmp; add.u64 da,sa,l; ld.global.u8 a0,[da]; mov.f32 w1,0f00000000;"
+                    ),
+                );
+                small_floats::power(o, "w0", "a0");
+            }
         }
         put(o, format_args!("ld.global.cg.v4.b32 {{c0,c1,c2,c3}},[xa]; add.u64 xa,xa,16;"));
         for i in 0..8 {
@@ -65,12 +69,7 @@ impl Program {
                 format_args!("and.b32 tmp,{word},{}; cvt.rn.f32.u32 e0,tmp;", (1 << self.format.bits) - 1),
             ),
             Mode::Mxfp8 => Self::e4m3(o, "e0", word),
-            _ => put(
-                o,
-                format_args!(
-                    "and.b32 tmp,{word},7; shl.b32 tmp,tmp,22; and.b32 tmp2,{word},8; shl.b32 tmp2,tmp2,28; or.b32 tmp,tmp,tmp2; mov.b32 e0,tmp; mul.rn.f32 e0,e0,0f7E800000;"
-                ),
-            ),
+            _ => small_floats::single(o, "e0", word, ["tmp", "tmp2"]),
         }
     }
 
