@@ -4,7 +4,7 @@
 #   ./run_tests.sh                 every step, in the order below
 #   ./run_tests.sh cpu gpu ...     only the named steps (of what is already built)
 #
-# Steps: format clippy imports rust build installs ruff stubs cpu gpu recorder widths oracle validation fuzz chips masks drivers groups examples docs
+# Steps: format clippy imports rust build installs ruff stubs cpu gpu widths oracle validation fuzz chips masks drivers groups examples docs
 #
 # The Python environment and Cargo's target folder live outside the clone, in
 # ${XDG_CACHE_HOME:-~/.cache}/mlx-vulkan, so that a second run, or a second clone, starts warm.
@@ -13,7 +13,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 
-STEPS=(format clippy imports rust build installs ruff stubs cpu gpu recorder widths oracle validation fuzz chips masks drivers groups examples docs)
+STEPS=(format clippy imports rust build installs ruff stubs cpu gpu widths oracle validation fuzz chips masks drivers groups examples docs)
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/mlx-vulkan"
 venv="$cache/venv-tests"
 official="$cache/venv-official"
@@ -22,8 +22,9 @@ export CARGO_INCREMENTAL=0 # nothing of an interrupted build is taken over
 export PATH="$venv/bin:$PATH:$HOME/.cargo/bin"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1
 unset PYTHONPATH
+export MLX_VK_CACHE_MB=4096   # all kernels of all tests are more than a user's 256
 scratch="$(mktemp -d)"
-trap 'rm -rf "$scratch"' EXIT
+trap 'kill $(jobs -pr) 2>/dev/null; rm -rf "$scratch"' EXIT
 
 want=("$@")
 [ ${#want[@]} -eq 0 ] && want=("${STEPS[@]}")
@@ -36,6 +37,7 @@ done
 
 wanted() { [[ " ${want[*]} " == *" $1 "* ]]; }
 
+wheel="" # the process that makes the wheel
 names=() results=() seconds=() notes=()
 failed=0
 
@@ -51,7 +53,7 @@ run() {
     note="$(grep -aE '(passed|failed|error).* in [0-9.]+s|^NOT ' "$scratch/$name.log" | tail -1 | tr -d =)"
     names+=("$name") seconds+=($((SECONDS - begin))) notes+=("$note")
     if [ "$status" -eq 0 ]; then results+=(ok); else results+=(FAILED) failed=1; fi
-    printf -- '--- %s: %s in %d s\n' "$name" "${results[-1]}" "${seconds[-1]}"
+    printf -- '--- %s: %s in %d s (%d s since the beginning)\n' "$name" "${results[-1]}" "${seconds[-1]}" "$SECONDS"
     return "$status"
 }
 
@@ -138,15 +140,32 @@ step_clippy() {
 }
 
 # Most of these tests compile shaders; code generation for our own crate would take longer than it saves.
-step_rust() {
+rust_tests() {
     timeout -k 10 2400 cargo test --lib --release --no-default-features --features vulkan \
         --config profile.release.package.mlx_vulkan.opt-level=1 \
-        --config profile.release.package.mlx_vulkan.codegen-units=12
+        --config profile.release.package.mlx_vulkan.codegen-units=12 "$@"
 }
 
+step_rust() { rust_tests; }
+
+# The wheel is one unit of code generation, minutes of one core: it is made while the Rust tests run.
+begin_wheel() {
+    wanted rust && wanted build || return 0
+    rust_tests --no-run >/dev/null 2>&1 # Cargo builds one thing at a time; what fails here is told by the step rust
+    make_wheel >"$scratch/wheel.log" 2>&1 &
+    wheel=$!
+}
+
+make_wheel() { "$venv/bin/maturin" build --release --interpreter "$venv/bin/python" --out "$scratch/wheels"; }
+
 step_build() {
-    "$venv/bin/maturin" build --release --interpreter "$venv/bin/python" --out "$scratch/wheels" &&
-        "$venv/bin/python" -m pip install --quiet --force-reinstall --no-deps "$scratch"/wheels/*.whl &&
+    if [ -n "$wheel" ]; then
+        while kill -0 "$wheel" 2>/dev/null; do sleep 1; done # whether it failed is told by the wheel
+        cat "$scratch/wheel.log"
+    else
+        make_wheel || return 1
+    fi
+    "$venv/bin/python" -m pip install --quiet --force-reinstall --no-deps "$scratch"/wheels/*.whl &&
         (cd "$scratch" && "$venv/bin/python" -c 'import mlx.core as mx; print("mlx.core", mx.__version__)')
 }
 
@@ -175,7 +194,7 @@ tests_of() {
 
 tests() { tests_of python/tests "$@"; }
 
-step_cpu() { tests --device cpu -n 2; }
+step_cpu() { tests --device cpu -n 2 --dist worksteal; }
 
 has_gpu() {
     "$venv/bin/python" -c 'import sys, mlx.core as mx; sys.exit(not mx.is_available(mx.gpu))' || {
@@ -184,16 +203,16 @@ has_gpu() {
     }
 }
 
-# Two processes: a software driver compiles its kernels on one thread each.
+# Two processes: a software driver compiles its kernels on one thread each. What evaluates a lot runs with the thread
+# that records graphs, as cards have it and software drivers have not; without it, validation has a part of that, too.
 step_gpu() {
+    local status=0 recorded="test_eval or test_compile or test_fast or test_threads or test_language_model or test_memory \
+        or test_chain or test_autograd or test_optimizers"
     "$venv/bin/python" tools/mesa.py >/dev/null 2>&1 # tests of AMD's compiler want the newer one, where it can be had
-    has_gpu && tests --device gpu -n 2
-}
-
-# Software drivers do without the thread that records graphs: what evaluates a lot, with it once more.
-step_recorder() {
-    has_gpu && MLX_VK_RECORDER=1 MLX_VK_COMMAND_THREAD=1 tests --device gpu -n 2 -k "test_eval or test_compile or test_fast or test_threads \
-        or test_language_model or test_memory or test_chain or test_autograd or test_optimizers"
+    has_gpu || return 1
+    tests --device gpu -n 2 --dist worksteal -k "not ($recorded)" || status=1
+    MLX_VK_RECORDER=1 MLX_VK_COMMAND_THREAD=1 tests --device gpu -n 2 --dist worksteal -k "$recorded" || status=1
+    return "$status"
 }
 
 # Mesa's software driver with subgroups of 4 and of 16 lanes in place of 8, wherever there is one.
@@ -241,11 +260,11 @@ step_oracle() {
     return "$status"
 }
 
-# One half of the files, with messages and output in a folder of its own.
+# One part of some of the files, with messages and output in a folder of its own.
 # The settings file switches synchronisation validation on under the names of old and new layers.
 validated() {
-    local dir="$1" part="$2" i all=(python/tests/test_*.py) files=()
-    for ((i = part; i < ${#all[@]}; i += 2)); do files+=("${all[i]}"); done
+    local part="$1" parts="$2" dir="$scratch/validation$1" i all=(python/tests/test_*.py) files=()
+    for ((i = part; i < ${#all[@]}; i += parts)); do files+=("${all[i]}"); done
     mkdir -p "$dir"
     cat >"$dir/vk_layer_settings.txt" <<-SETTINGS
 		khronos_validation.debug_action = VK_DBG_LAYER_ACTION_LOG_MSG
@@ -257,24 +276,33 @@ validated() {
     VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation VK_LAYER_SETTINGS_PATH="$dir" \
         VK_LAYER_ENABLES=VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT \
         tests_of "${files[@]}" --device gpu -m validation -s >"$dir/output.txt" 2>&1
+    echo $? >"$dir/status"
 }
 
-# The layer writes its log file as soon as it is loaded: no file means that nothing was checked.
+# Parts of the files, two at a time. The layer writes its log file as soon as it is loaded: no file means that nothing
+# was checked.
 step_validation() {
-    local half first second status=0 begin=$SECONDS
+    local part dir parts=8 status=0 begin=$SECONDS
     has_gpu || return 1
-    validated "$scratch/validation0" 0 & first=$!
-    validated "$scratch/validation1" 1 & second=$!
-    wait "$first" || status=1
-    wait "$second" || status=1
-    for half in "$scratch"/validation{0,1}; do
-        tail -15 "$half/output.txt"
-        if [ ! -e "$half/messages.txt" ]; then
+    for ((part = 0; part < parts; part++)); do
+        if [ "$(jobs -rp | wc -l)" -ge 2 ]; then wait -n; fi
+        validated "$part" "$parts" &
+    done
+    wait
+    for ((part = 0; part < parts; part++)); do
+        dir="$scratch/validation$part"
+        if [ "$(cat "$dir/status")" = 0 ]; then
+            grep -aE '(passed|failed|error).* in ' "$dir/output.txt" | tail -1
+        else
+            status=1
+            tail -150 "$dir/output.txt"
+        fi
+        if [ ! -e "$dir/messages.txt" ]; then
             echo "the Khronos validation layer was not loaded (package vulkan-validationlayers)"
             return 1
         fi
         grep -ahE 'Validation (Error|Warning)|VUID-|UNASSIGNED-|SYNC-HAZARD' \
-            "$half/messages.txt" "$half/output.txt" >>"$scratch/objections.txt"
+            "$dir/messages.txt" "$dir/output.txt" >>"$scratch/objections.txt"
     done
     if [ -s "$scratch/objections.txt" ]; then
         head -40 "$scratch/objections.txt"
@@ -405,6 +433,7 @@ prepare || exit 1
 run format "rustfmt --check, sizes that nobody checked" step_format
 run clippy "clippy, warnings are errors" step_clippy
 run imports "no import points up, no circle that is not listed, no file or folder too long" step_imports
+begin_wheel
 run rust "cargo test, the core without Python" step_rust
 if ! run build "wheel, installed into $venv" step_build; then
     want=(format clippy imports rust build ruff)
@@ -414,7 +443,6 @@ run ruff "ruff check and format --check, links to the place of publication" step
 run stubs "stubs and support matrix are up to date, mypy stubtest agrees" step_stubs
 run cpu "pytest on the CPU" step_cpu
 run gpu "pytest on the GPU or the software driver" step_gpu
-run recorder "pytest on the GPU, graphs recorded by a thread of their own" step_recorder
 run widths "kernels with subgroups of 4 and 16 lanes" step_widths
 run oracle "random cases against the official implementation" step_oracle
 run validation "Khronos validation with synchronisation validation" step_validation

@@ -26,6 +26,16 @@ def on_gpu():
     return mx.default_device().type == mx.gpu
 
 
+def on_software():
+    """True when the default device is a software driver: a GPU without units for matrices."""
+    return on_gpu() and mx.vulkan.describe()["kind"] == "software"
+
+
+def fit(*sizes):
+    """Sizes for matrix units; a quarter of them on a software driver, with what is left over 8."""
+    return tuple(n // 32 * 8 + n % 8 for n in sizes) if on_software() else sizes
+
+
 def session_dtypes():
     """Every dtype the session's device computes in: float64 lives on the CPU alone."""
     return ALL if on_gpu() else ALL + ["float64"]

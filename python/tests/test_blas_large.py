@@ -1,5 +1,6 @@
 """Products, attention and quantised products that are large enough for the kernels of matrix units,
-in every layout, against float64. MLX_VK_WARPGROUP=all takes NVIDIA's warpgroups for all of them."""
+in every layout, against float64. MLX_VK_WARPGROUP=all takes NVIDIA's warpgroups for all of them.
+A software driver, which has no such kernels, gets smaller ones (`helpers.fit`)."""
 
 import helpers as h
 import mlx.core as mx
@@ -57,6 +58,7 @@ def product(x, y):
     ],
 )
 def test_products(dtype, m, k, n, forms, rng):
+    m, k, n = h.fit(m, k, n)
     x, y = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype)
     got = mx.matmul(lie(x, dtype, forms[0]), lie(y, dtype, forms[1]))
     close(got, *product(x, y), dtype)
@@ -67,19 +69,18 @@ def test_products(dtype, m, k, n, forms, rng):
     ("left", "right"), [((6,), (6,)), ((2, 3), (2, 1)), ((1, 1), (2, 3)), ((1, 3), (2, 1))]
 )
 def test_batches(left, right, forms, rng):
-    x, y = draw(rng, (*left, 392, 520), "bfloat16"), draw(rng, (*right, 520, 648), "bfloat16")
+    m, k, n = h.fit(392, 520, 648)
+    x, y = draw(rng, (*left, m, k), "bfloat16"), draw(rng, (*right, k, n), "bfloat16")
     got = mx.matmul(lie(x, "bfloat16", forms[0]), lie(y, "bfloat16", forms[1]))
     close(got, *product(x, y), "bfloat16")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("addend", [(1000,), (1048, 1), (1048, 1000)])
+@pytest.mark.parametrize("addend", ["row", "column", "matrix"])
 def test_sums_and_what_follows(dtype, addend, rng):
-    x, y, c = (
-        draw(rng, (1048, 1024), dtype),
-        draw(rng, (1024, 1000), dtype),
-        draw(rng, addend, dtype),
-    )
+    m, k, n = h.fit(1048, 1024, 1000)
+    lengths = {"row": (n,), "column": (m, 1), "matrix": (m, n)}[addend]
+    x, y, c = (draw(rng, s, dtype) for s in ((m, k), (k, n), lengths))
     want, bound = product(x, y)
     a, b, d = (h.from_np(v, dtype) for v in (x, y, c))
     added = 0.5 * want + 2.0 * c.astype(np.float64)
@@ -99,7 +100,8 @@ def test_numbers_that_are_none_stay_in_their_row(rng):
 
 
 def test_results_repeat(rng):
-    x, y = (h.from_np(draw(rng, (1024, 1152), "bfloat16"), "bfloat16") for _ in range(2))
+    shape = h.fit(1024, 1152)
+    x, y = (h.from_np(draw(rng, shape, "bfloat16"), "bfloat16") for _ in range(2))
     first = mx.matmul(x, y.T)
     assert all(mx.array_equal(first, mx.matmul(x, y.T)).item() for _ in range(3))
 
@@ -183,6 +185,7 @@ def attention(q, k, v, scale, causal, sinks=None):
 )
 @pytest.mark.parametrize("sinks", [False, True])
 def test_attention_of_many_queries(dtype, causal, heads, kv, length, keys, d, dv, sinks, rng):
+    length, keys = h.fit(length, keys)
     q, k, v = (
         draw(rng, (2, *s), dtype) for s in ((length, heads, d), (keys, kv, d), (keys, kv, dv))
     )
