@@ -143,7 +143,7 @@ REFUSED += ["cuStreamWaitValue32", "cuStreamWriteValue32", "cuMemcpyDtoDAsync", 
 @pytest.mark.parametrize("function", REFUSED)
 def test_where_one_process_cannot_none_does(libraries, function):
     own = [{"STAND_IN_CUDA_TELLS": "1"}, {"STAND_IN_CUDA_FAILS": function}]
-    extra = {"STAND_IN_GPUS": "2", "MLX_DISTRIBUTED_TIMEOUT": "15"}
+    extra = {"STAND_IN_GPUS": "2", "MLX_DISTRIBUTED_TIMEOUT": "15", "SHORT": "1"}
     told = run(libraries, "on_gpus", 2, own=own, **extra)
     # No more than a trial.
     assert all("fine" in o for o in told) and len(copied(told[0])) <= 5
@@ -153,7 +153,7 @@ def test_where_one_process_cannot_none_does(libraries, function):
 @pytest.mark.parametrize("how", ["CORRUPTS", "HANGS"])
 def test_what_comes_is_looked_at_before_it_counts(libraries, how):
     extra = {f"STAND_IN_CUDA_{how}": "1", "STAND_IN_CUDA_TELLS": "1", "STAND_IN_GPUS": "2"}
-    for told in run(libraries, "on_gpus", 2, MLX_DISTRIBUTED_TIMEOUT="15", **extra):
+    for told in run(libraries, "on_gpus", 2, MLX_DISTRIBUTED_TIMEOUT="15", SHORT="1", **extra):
         assert "fine" in told and len(copied(told)) <= 5
 
 
