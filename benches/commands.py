@@ -1,10 +1,11 @@
 """Commands and barriers of a layer when one token is generated, by architecture of mlx-lm.
 
 Small models with random weights in four bits, of two and of four layers: half of the difference is
-what one layer costs. What is joined depends on the graph, and so a software driver shows it, too;
-kernels in PTX join further. Needs mlx-lm.
+what one layer costs. Layers get the codes that `mlx_lm.convert` gives them: many architectures say
+that routers have eight bits. What is joined depends on the graph, and so a software driver shows
+it, too; kernels in PTX join further. Needs mlx-lm.
 
-    python benches/commands.py [ARCHITECTURE ...] [--dtype bfloat16] [--kernels]
+    python benches/commands.py [ARCHITECTURE ...] [--dtype bfloat16] [--routers 16] [--kernels]
 """
 
 import argparse
@@ -123,8 +124,17 @@ ARCHITECTURES = {
 }
 
 
-def quantised(name):
-    """Which layers get codes: those that mlx-lm's files have so, experts of gpt-oss in mxfp4."""
+def routes(path):
+    """Whether a layer chooses experts."""
+    return path.endswith("gate") or "router" in path
+
+
+def quantised(name, model, routers=None):
+    """The codes of each layer: as the model's own predicate says, experts of gpt-oss in mxfp4.
+
+    `routers`: bits of those, 16 for elements, in place of what the model says.
+    """
+    own = getattr(model, "quant_predicate", None)
 
     def how(path, module):
         weight = getattr(module, "weight", None)
@@ -132,12 +142,14 @@ def quantised(name):
             return False
         if name == "gpt_oss" and "experts" in path:
             return {"bits": 4, "group_size": 32, "mode": "mxfp4"}
-        return not (path.endswith("gate") or "router" in path)
+        if routers and routes(path):
+            return routers < 16 and {"bits": routers, "group_size": 64}
+        return own(path, module) if own else True
 
     return how
 
 
-def token(name, layers, dtype):
+def token(name, layers, dtype, routers):
     """Commands, barriers and kernels of one token."""
     from mlx_lm.models.cache import make_prompt_cache
 
@@ -147,7 +159,8 @@ def token(name, layers, dtype):
     args = {k: v for k, v in config.items() if v is not None}
     model = module.Model(module.ModelArgs.from_dict(args))
     model.set_dtype(dtype)
-    nn.quantize(model, group_size=64, bits=4, class_predicate=quantised(name))
+    how = quantised(name, model, routers)
+    nn.quantize(model, group_size=64, bits=4, class_predicate=how)
     cache = make_prompt_cache(model)
     mx.eval(model(mx.array([[1, 2, 3]]), cache=cache))
     for _ in range(3):
@@ -161,11 +174,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("architectures", nargs="*", help="all by default")
     parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--routers", type=int, help="their bits, 16 for elements")
     parser.add_argument("--kernels", action="store_true", help="name them")
     args = parser.parse_args()
     mx.set_default_device(mx.gpu)
     for name in args.architectures or ARCHITECTURES:
-        few, many = (token(name, n, getattr(mx, args.dtype)) for n in (2, 4))
+        dtype = getattr(mx, args.dtype)
+        few, many = (token(name, n, dtype, args.routers) for n in (2, 4))
         commands, barriers = ((many[i] - few[i]) / 2 for i in range(2))
         print(f"{name:14s} {commands:5.1f} commands {barriers:5.1f} barriers a layer", flush=True)
         if args.kernels:

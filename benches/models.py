@@ -2,9 +2,11 @@
 
 Models of mlx-lm at real widths with few layers and random weights; steps of 1, 8 and 32 sequences
 of one length, by the clock (the host's time is in it where the GPU waits for it) and what the GPU
-was busy by a profile. Experts count as far as their picks may reach. Needs mlx-lm.
+was busy by a profile. Layers get the codes that `mlx_lm.convert` gives them: many architectures say
+that routers have eight bits. Experts count as far as their picks may reach. Needs mlx-lm.
 
     python benches/models.py [--only PART] [--batches 1,8,32] [--layers 12] [--prompt 256]
+        [--routers 16]
 """
 
 import argparse
@@ -117,7 +119,7 @@ CASES += [(s, "q4g64") for s in SHAPES if s not in ("qwen3-8b", "gpt-oss-20b")]
 CASES += [("gpt-oss-20b", "mxfp4"), ("qwen3-30b-a3b", "q8g64"), ("qwen3-30b-a3b", "dense")]
 
 
-def make(shape, codes, layers, dtype):
+def make(shape, codes, layers, dtype, routers):
     """The model, and the bytes of its layers: (all, those of picked experts in one step)."""
     name, given = SHAPES[shape]
     module = importlib.import_module("mlx_lm.models." + name)
@@ -141,7 +143,13 @@ def make(shape, codes, layers, dtype):
         ]
         layer.load_weights(drawn)
         if how:
-            nn.quantize(layer, how[0], how[1], mode=how[2], class_predicate=quantised(shape))
+            nn.quantize(
+                layer,
+                how[0],
+                how[1],
+                mode=how[2],
+                class_predicate=quantised(model, how[0], routers),
+            )
         mx.eval(layer.parameters())
     model.set_dtype(dtype, lambda d: mx.issubdtype(d, mx.floating))
     mx.eval(model.parameters())
@@ -150,13 +158,19 @@ def make(shape, codes, layers, dtype):
     return model, sum(n for _, n in sizes) - experts, experts, config
 
 
-def quantised(shape):
-    """Which layers get codes: products but for those that choose experts."""
+def quantised(model, group, routers):
+    """The codes of each layer: as the model's own predicate says where it has one.
+
+    `routers`: bits of layers that choose experts, 16 for elements, in place of what it says.
+    """
+    own = getattr(model, "quant_predicate", None)
 
     def how(path, module):
-        return hasattr(module, "to_quantized") and not (
-            path.endswith("gate") or "router" in path or "shared_expert_gate" in path
-        )
+        if not hasattr(module, "to_quantized") or module.weight.shape[-1] % group:
+            return False
+        if routers and (path.endswith("gate") or "router" in path):
+            return routers < 16 and {"bits": routers, "group_size": 64}
+        return own(path, module) if own else True
 
     return how
 
@@ -208,7 +222,8 @@ def steps(model, batch, prompt, count):
 
 def row(shape, codes, args):
     """Measures a model and prints a line of it."""
-    model, dense, experts, config = make(shape, codes, args.layers, getattr(mx, args.dtype))
+    dtype = getattr(mx, args.dtype)
+    model, dense, experts, config = make(shape, codes, args.layers, dtype, args.routers)
     picks = config.get("num_experts_per_tok", 1)
     of = next((config[k] for k in config if k.endswith("experts") and "shared" not in k), 1)
     parts = []
@@ -240,6 +255,7 @@ def main():
     parser.add_argument("--prompt", type=int, default=256)
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--routers", type=int, help="their bits, 16 for elements")
     parser.add_argument("--rate", type=float, help="the memory's rate in GB/s; else by the profile")
     parser.add_argument("--kernels", type=int, default=0, help="show so many kernels of each step")
     args = parser.parse_args()

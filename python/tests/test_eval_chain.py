@@ -99,6 +99,24 @@ def test_a_layer_between_attentions(rng, shape, dtype, make):
         assert all(np.array_equal(h.to_np(a), h.to_np(b)) for a, b in zip(again, got, strict=True))
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("kinds", ["4844888", "44d4844", "d8444dd"])
+def test_a_layer_of_several_kinds(rng, kinds, dtype):
+    """The output's, down, gate, up, and the three behind: of four bits, eight, or elements."""
+    makes = iter({"4": t.Matrix, "8": OCTETS, "d": dense.Layer}[k] for k in kinds)
+    layer = Layer(rng, *SHAPES[0], dtype=dtype, make=lambda *a: next(makes)(*a))
+    got, ran = h.kernels(layer)
+    for a, b in zip(got, layer.expected(), strict=True):
+        t.close(a.reshape(1, -1), b, dtype, units=4)
+    apart, several = h.kernels(lambda: h.apart(layer, "qmm_chain_mixed"))
+    if can(*SHAPES[0]) and kinds[2] == kinds[3] and len(set(kinds[4:])) == 1:
+        assert chains(ran) == 1 and sum(ran.values()) == 1, ran
+        assert sum(several.values()) > 1, several
+    # How a row is added up follows from its length and kind.
+    for a, b in zip(got, apart, strict=True):
+        t.close(a, h.to_np(b).astype(np.float64), dtype, units=4)
+
+
 def test_layers_one_behind_the_other(rng):
     """As in a loop of generation: memory comes back, graphs are built while others run."""
     layers = [Layer(rng, 1024, 1024, 256, 2048) for _ in range(6)]

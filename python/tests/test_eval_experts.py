@@ -170,6 +170,54 @@ def test_one_row_of_nan_and_infinities(rng):
     assert np.isnan(h.to_np(out)).all()
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ({"group_size": 64, "bits": 8}, MODES[0], MODES[0]),
+        ({"group_size": 64, "bits": 8}, MODES[3], MODES[3]),
+        (None, MODES[0], {"group_size": 64, "bits": 8}),
+    ],
+    ids=["octets", "octets-mxfp4", "elements"],
+)
+def test_a_router_may_have_other_codes_than_experts(rng, kinds, dtype):
+    """Router, gate and up, down: a normalised row's products, the choice, and a residual."""
+    hidden, inner, count, k = 1024, 512, 8, 3
+    of_router, of_unit, of_down = kinds
+    x = normal(rng, 1, 1, hidden, dtype=dtype)
+    w = 1 + normal(rng, hidden, dtype=dtype, scale=0.1)
+    # Logits lie apart, so that roundings choose the same.
+    row = h.to_np(x).ravel().astype(np.float64)
+    levels = np.array([3, -1, 2, 0, -2, 4, 1, -3]) * 0.5
+    router = h.from_np(np.outer(levels, row / (row @ row) ** 0.5 / 32).astype(np.float32), dtype)
+    coded = router if of_router is None else mx.quantize(router, **of_router)
+    gate, up = (Experts(rng, inner, hidden, dtype, count, **of_unit) for _ in range(2))
+    down = Experts(rng, hidden, inner, dtype, count, **of_down)
+    mx.eval(coded, w)
+
+    def layer():
+        row = mx.fast.rms_norm(x, w, 1e-6)
+        if of_router is None:
+            logits = row @ coded.T
+        else:
+            logits = mx.quantized_matmul(row, *coded, transpose=True, **of_router)
+        gates = mx.softmax(logits, axis=-1, precise=True)
+        picks = mx.argpartition(gates, kth=-k, axis=-1)[..., -k:]
+        scores = mx.take_along_axis(gates, picks, axis=-1)
+        scores = scores / scores.sum(axis=-1, keepdims=True)
+        y = mx.expand_dims(row, (-2, -3))
+        y = down(swiglu(gate(y, picks), up(y, picks)), picks).squeeze(-2)
+        return [x + (y * scores[..., None]).sum(axis=-2), picks]
+
+    got, picks = layer()
+    mx.eval(got, picks)
+    with mx.stream(mx.cpu):
+        want, of_cpu = layer()
+        mx.eval(want, of_cpu)
+    assert set(h.to_np(picks).ravel()) == set(h.to_np(of_cpu).ravel()) == {0, 2, 5}
+    close(got, h.to_np(want).astype(np.float64), dtype)
+
+
 def test_a_layer_of_experts_gives_what_the_cpu_gives(rng):
     """The choice, the experts and their weighted sum, in 4 bits."""
     hidden, inner, count, k = 128, 64, 8, 3

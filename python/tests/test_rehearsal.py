@@ -9,8 +9,8 @@ import pytest
 
 pytestmark = pytest.mark.gpu
 
-#: Layers of a language model, of one token behind others; prints what one of them costs.
-LAYERS = """
+#: A layer of a language model, of one token behind others.
+LAYER = """
 import collections, json
 import mlx.core as mx
 import mlx.nn as nn
@@ -25,10 +25,16 @@ class Layer(nn.Module):
         sizes = {"q": HEADS * HEAD, "k": KV * HEAD, "v": KV * HEAD}
         self.qkv = {k: nn.Linear(HIDDEN, n, bias=False) for k, n in sizes.items()}
         self.o = nn.Linear(HEADS * HEAD, HIDDEN, bias=False)
-        self.gate, self.up = (nn.Linear(HIDDEN, INNER, bias=False) for _ in range(2))
-        self.down = nn.Linear(INNER, HIDDEN, bias=False)
+        self.make_unit()
         self.norms = [nn.RMSNorm(HIDDEN) for _ in range(2)]
         self.cache = [mx.zeros((1, KV, ROOM, HEAD), mx.bfloat16) for _ in range(2)]
+
+    def make_unit(self):
+        self.gate, self.up = (nn.Linear(HIDDEN, INNER, bias=False) for _ in range(2))
+        self.down = nn.Linear(INNER, HIDDEN, bias=False)
+
+    def unit(self, row):
+        return self.down(nn.silu(self.gate(row)) * self.up(row))
 
     def __call__(self, x):
         row = self.norms[0](x)
@@ -41,16 +47,48 @@ class Layer(nn.Module):
         keys, values = (c[..., : AT + 1, :] for c in self.cache)
         a = mx.fast.scaled_dot_product_attention(q, keys, values, scale=HEAD**-0.5)
         x = x + self.o(a.swapaxes(1, 2).reshape(1, 1, -1))
-        row = self.norms[1](x)
-        return x + self.down(nn.silu(self.gate(row)) * self.up(row))
+        return x + self.unit(self.norms[1](x))
+"""
+
+#: The same with experts, as of qwen3_moe, whose router has codes of its own, or none.
+EXPERTS = """
+class Layer(Layer):
+    def make_unit(self):
+        self.router = nn.Linear(HIDDEN, 16, bias=False)
+        draw = lambda *shape: mx.random.normal(shape).astype(mx.bfloat16)
+        shapes = [(16, 512, HIDDEN), (16, 512, HIDDEN), (16, HIDDEN, 512)]
+        self.experts = [mx.quantize(draw(*s), GROUP, BITS, mode=MODE) for s in shapes]
+
+    def unit(self, row):
+        gates = mx.softmax(self.router(row), axis=-1, precise=True)
+        picks = mx.argpartition(gates, kth=-4, axis=-1)[..., -4:]
+        scores = mx.take_along_axis(gates, picks, axis=-1)
+        scores = scores / scores.sum(axis=-1, keepdims=True)
+        how = dict(rhs_indices=picks, transpose=True, group_size=GROUP, bits=BITS, mode=MODE)
+        by = lambda y, w: mx.gather_qmm(y, *w, **how)
+        y = mx.expand_dims(row, (-2, -3))
+        gate, up, down = self.experts
+        y = by(swiglu(by(y, gate), by(y, up)), down).squeeze(-2)
+        return (y * scores[..., None]).sum(axis=-2)
+
+
+@mx.compile
+def swiglu(gate, up):
+    return nn.silu(gate) * up
+"""
+
+#: Prints what one of them costs.
+COUNTS = """
+ROUTER = globals().get("ROUTER")
 
 
 def counted(layers):
     model = [Layer() for _ in range(layers)]
     for layer in model:
         layer.set_dtype(mx.bfloat16)
-        nn.quantize(layer, GROUP, BITS, mode=MODE)
-        mx.eval(layer.parameters())
+        own = lambda path, m: ROUTER if path == "router" else hasattr(m, "to_quantized")
+        nn.quantize(layer, GROUP, BITS, mode=MODE, class_predicate=own)
+        mx.eval(layer.parameters(), getattr(layer, "experts", []))
     x = mx.ones((1, 1, HIDDEN), mx.bfloat16)
     mx.eval(x)
     for _ in range(3):
@@ -81,13 +119,30 @@ def rehearsed(code):
 @pytest.mark.parametrize("codes", [(64, 4, "affine"), (64, 8, "affine"), (32, 4, "mxfp4")], ids=str)
 def test_a_layer_of_a_token_is_one_command(codes):
     group, bits, mode = codes
-    told = rehearsed(f"GROUP, BITS, MODE = {group}, {bits}, {mode!r}\n" + LAYERS)
+    told = rehearsed(f"GROUP, BITS, MODE = {group}, {bits}, {mode!r}\n" + LAYER + COUNTS)
     assert told["device"] == "NVIDIA H200"
     names = [k for k in told["ran"] if k != "commands"]
     assert told["ran"]["commands"] == 2, told
     assert (
         len(names) == 1 and names[0].startswith("sdpa_rope_several_") and "_qmm_chain_" in names[0]
     )
+
+
+@pytest.mark.parametrize(
+    "router", [{"group_size": 64, "bits": 8}, False], ids=["octets", "elements"]
+)
+@pytest.mark.parametrize(
+    "codes", [(64, 4, "affine"), (32, 4, "affine"), (128, 4, "affine"), (32, 4, "mxfp4")], ids=str
+)
+def test_a_layer_of_experts_is_one_command_whatever_its_router_is_by(codes, router):
+    group, bits, mode = codes
+    given = f"GROUP, BITS, MODE, ROUTER = {group}, {bits}, {mode!r}, {router!r}\n"
+    told = rehearsed(given + LAYER + EXPERTS + COUNTS)
+    assert told["ran"]["commands"] == 2, told
+    (name,) = (k for k in told["ran"] if k != "commands")
+    own = "_mxfp4" if mode == "mxfp4" else f"_q{bits}g{group}"
+    mixed = f"_qmm_chain{own}" + ("_q8g64" if router else "_dense")
+    assert name.startswith("with_softmax_choice_4_of_16_") and mixed in name, name
 
 
 def test_programs_are_told_and_memory_is_not_there():

@@ -15,6 +15,11 @@ pub static GEMV_CHAIN: KernelVariant = KernelVariant::new(
     "a kernel for each product of one row with a matrix of 16-bit elements and what is around it, on GPUs that take PTX",
 );
 
+pub static QMM_CHAIN_MIXED: KernelVariant = KernelVariant::new(
+    "qmm_chain_mixed",
+    "a kernel of its own for products of one row that follow each other by one kind of codes, or by 16-bit elements, on GPUs that take PTX",
+);
+
 pub static QMM_CHAIN_PICKED: KernelVariant = KernelVariant::new(
     "qmm_chain_picked",
     "kernels of their own for the products of one row with the matrices that it picks, on GPUs that take PTX",
@@ -60,6 +65,15 @@ impl Kind {
         }
     }
 
+    /// What kernels' names say of it.
+    pub fn name(self) -> String {
+        match self {
+            Kind::VALUES => "_dense".into(),
+            Kind { floats: true, .. } => "_mxfp4".into(),
+            Kind { group, bits, .. } => format!("_q{bits}g{group}"),
+        }
+    }
+
     pub fn values(self) -> bool {
         self == Kind::VALUES
     }
@@ -74,12 +88,9 @@ impl Kind {
         if self.values() { SPAN } else { 8 * self.part() * BATCHES }
     }
 
-    /// Spans of a workgroup's tiles, of both matrices where there are two at once, that shared memory has room for beside rows of so many
-    /// elements.
+    /// See [`slots`].
     pub fn slots(self, row: u32) -> u32 {
-        let most = if self.values() { 1024 } else { 512 };
-        let left = SHARED.saturating_sub(2 * row + self.totals(row) + 4 * WARPS);
-        if row == LONGEST { most } else { most.min(left / (4 * TILE)) }
+        slots(&[self], row)
     }
 
     /// Bytes of shared memory that sums of a row's groups take.
@@ -91,6 +102,15 @@ impl Kind {
     pub fn row(self, k: u32) -> u32 {
         k.next_multiple_of(self.span()).max(LONGEST)
     }
+}
+
+/// Spans of a workgroup's tiles, of both matrices where there are two at once, that shared memory has room for beside rows of so many
+/// elements, which meet matrices of these kinds.
+pub(in crate::vulkan) fn slots(kinds: &[Kind], row: u32) -> u32 {
+    let most = if kinds.contains(&Kind::VALUES) { 1024 } else { 512 };
+    let totals = kinds.iter().map(|k| k.totals(row)).max().unwrap_or(0);
+    let left = SHARED.saturating_sub(2 * row + totals + 4 * WARPS);
+    if row == LONGEST { most } else { most.min(left / (4 * TILE)) }
 }
 
 /// Bytes of shared memory.
@@ -141,6 +161,11 @@ pub(in crate::vulkan) fn picks(
 /// Whether a choice of what one of their products makes is theirs, too.
 pub(in crate::vulkan) fn chooses() -> bool {
     !QMM_CHAIN_PICKED.disabled()
+}
+
+/// Whether products of a chain may be of several kinds.
+pub(in crate::vulkan) fn mixes() -> bool {
+    !QMM_CHAIN_MIXED.disabled()
 }
 
 /// The same for matrices of elements, whose rows begin at whole chunks.

@@ -72,7 +72,7 @@ NOARRAY{k}:",
             format_args!(
                 "shr.u32 t0,flags,2; and.b32 t0,t0,1; shl.b32 t1,subs,{tile}; shr.u32 t1,t1,t0; setp.lt.u32 mine,tid,t1;
 @!mine bra FINISHED;
-ld.param.u32 spans,[sa+{k}]; add.u32 spans,spans,{more}; shr.u32 spans,spans,{span}; and.b32 res,mm,0x3fffffff; mov.b32 {{r0,r1}},rr;
+ld.param.u32 k,[sa+{k}]; {spans} and.b32 res,mm,0x3fffffff; mov.b32 {{r0,r1}},rr;
 and.b32 t0,flags,4; setp.ne.u32 p,t0,0; {of_unit}mov.u32 t3,spans;
 mov.f32 y0,0f00000000; mov.f32 y1,y0;
 SUM:
@@ -83,15 +83,10 @@ ld.shared.f32 v0,[t1]; add.f32 y0,y0,v0; add.u32 t3,t3,-1; setp.ne.u32 q,t3,0; a
                 of_unit = self.of_unit(),
                 tile = TILE.ilog2(),
                 k = place!(k),
-                more = self.span() - 1,
-                span = self.span().ilog2(),
+                spans = self.spans("SUMMED"),
             ),
         );
-        if !self.values() {
-            self.check(o, 0);
-            put(o, format_args!("and.b32 t0,flags,4; setp.eq.u32 p,t0,0;\n@p bra NUMBER1;"));
-            self.check(o, 1);
-        }
+        o.push_str(&self.each("CHECKED", "kind", Chain::checks));
         self.add_picked(o);
         put(
             o,
@@ -149,6 +144,15 @@ FINISHED:",
             false => format!(
                 "shl.b32 t1,tid,2; mov.u32 t2,slots; add.u32 t1,t1,t2; shl.b32 t2,subs,{unit}; shr.u32 t0,t2,1;\n"
             ),
+        }
+    }
+
+    /// Results of both sides that are no numbers.
+    fn checks(self, o: &mut String) {
+        if !self.values() {
+            self.check(o, 0);
+            put(o, format_args!("and.b32 t0,flags,4; setp.eq.u32 p,t0,0;\n@p bra NUMBER1;"));
+            self.check(o, 1);
         }
     }
 

@@ -14,7 +14,7 @@ use crate::vulkan::tune::quantized::chain::{self, Kind};
 /// Bytes of words: of the result, and of what parts leave, so many at most.
 pub(super) const BYTES: usize = WORDS + FRONT_LEFT as usize;
 /// What matrices of a chain without products hold.
-const NONE: Kind = Kind::codes(64, 4);
+pub(super) const NONE: Kind = Kind::codes(64, 4);
 
 /// The attention that comes first.
 pub(super) struct Front {
@@ -56,7 +56,7 @@ pub fn attention(
     let words = words(enc)?;
     writes.push((words.0, (PRODUCTS + BYTES) as u64));
     let program = placed(program, &mut args, words);
-    let mut chain = Chained::new(NONE, dst.dtype, enc.device().profile().features.units, words);
+    let mut chain = Chained::new(dst.dtype, enc.device().profile().features.units, words);
     chain.front = Some(Front { program, args, made: dst.range(), words: (args.words, args.tag) });
     // Products may write over what it reads: each has all of the row before it writes, and that comes when all parts have read theirs.
     chain.writes.extend_from_slice(&writes);

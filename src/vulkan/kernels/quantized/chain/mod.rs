@@ -6,6 +6,7 @@
 mod codes;
 mod finish;
 pub mod front;
+mod mixed;
 pub mod picked;
 mod row;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use std::any::Any;
 use smallvec::SmallVec;
 
 use self::front::Front;
+use self::mixed::{KINDS, Mix, PLACE, Part};
 use self::picked::text::Picked;
 use super::qmm_joined::Joined;
 use super::steps::arrays;
@@ -29,7 +31,9 @@ use crate::vulkan::hal::held::{Chain, Launch, meet};
 use crate::vulkan::kernels::matmul::warpgroup::text::Told;
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
 use crate::vulkan::tune::quantized::Shape;
-use crate::vulkan::tune::quantized::chain::{Kind, LONG, LONGEST, THREADS, cut, kind, takes, tiles};
+use crate::vulkan::tune::quantized::chain::{
+    Kind, LONG, LONGEST, THREADS, cut, kind, mixes, slots, takes, tiles,
+};
 use crate::vulkan::{CommandEncoder, Features};
 
 /// Most products of a chain.
@@ -93,6 +97,13 @@ struct Args {
     stage: [Stage; STAGES],
 }
 
+impl Stage {
+    /// The number of its kind.
+    fn kind(&self) -> usize {
+        (self.flags >> PLACE) as usize % KINDS
+    }
+}
+
 const _: () = assert!(size_of::<Stage>() == (4 + 5 * MATRICES) * 8 + 14 * 4);
 const _: () = assert!(size_of::<Args>() == 8 + STAGES * size_of::<Stage>());
 
@@ -149,10 +160,10 @@ struct Key {
 impl KernelKey for Key {
     fn name(&self) -> String {
         let afters = self.afters.iter().map(|a| format!("_{}", a.program.name()));
-        let kind = match self.chain.holds {
-            Kind::VALUES => "gemv_chain".to_string(),
-            Kind { floats: true, .. } => "qmm_chain_mxfp4".to_string(),
-            Kind { group, bits, .. } => format!("qmm_chain_q{bits}g{group}"),
+        let kinds = self.chain.kinds();
+        let kind = match kinds[..] {
+            [Kind::VALUES] => "gemv_chain".to_string(),
+            _ => "qmm_chain".to_string() + &kinds.iter().map(|k| k.name()).collect::<String>(),
         };
         // What all names said before there was another dtype.
         let kind = if self.chain.half() { kind + "_float16" } else { kind };
@@ -193,7 +204,8 @@ struct Chained {
     front: Option<Front>,
     /// What is picked, and how that is told.
     picks: Option<(Picked, PickArgs)>,
-    holds: Kind,
+    /// What matrices hold, by its number in a stage's flags.
+    kinds: SmallVec<[Kind; KINDS]>,
     dtype: Dtype,
     workgroups: u32,
     /// Memory for words, and the tag of the first product's.
@@ -205,14 +217,14 @@ struct Chained {
 }
 
 impl Chained {
-    fn new(holds: Kind, dtype: Dtype, workgroups: u32, words: (u64, u32)) -> Chained {
+    fn new(dtype: Dtype, workgroups: u32, words: (u64, u32)) -> Chained {
         Chained {
             stages: SmallVec::new(),
             made: SmallVec::new(),
             afters: SmallVec::new(),
             front: None,
             picks: None,
-            holds,
+            kinds: SmallVec::new(),
             dtype,
             workgroups,
             words,
@@ -224,11 +236,15 @@ impl Chained {
 
     /// The kernel, and what it is told.
     fn program(&self) -> (Key, Args) {
-        let ragged = self.stages.iter().any(|s| s.k % self.holds.span() != 0);
+        let part = |(i, &holds): (usize, &Kind)| -> Part {
+            (holds, self.stages.iter().any(|s| s.kind() == i && s.k % holds.span() != 0))
+        };
+        let parts: SmallVec<[Part; KINDS]> = self.kinds.iter().enumerate().map(part).collect();
+        let ((holds, ragged), mix) = Mix::of(if parts.is_empty() { &[(front::NONE, false)] } else { &parts });
         let front = self.front.as_ref().map(|f| f.program);
         let picks = self.picks.map(|p| p.0);
-        let row = self.row(0);
-        let chain = text::Chain { holds: self.holds, dtype: self.dtype, ragged, row, front, picks };
+        let row = self.row();
+        let chain = text::Chain { holds, dtype: self.dtype, ragged, mix, row, front, picks };
         let key = Key { chain, afters: self.afters.clone() };
         let mut args = Args { stages: self.stages.len() as u64, ..Args::default() };
         args.stage[..self.stages.len()].copy_from_slice(&self.stages);
@@ -262,7 +278,12 @@ impl Chained {
     }
 
     fn push(&mut self, j: &Joined, mut stage: Stage, reads: &[Range], writes: &[Range]) {
-        stage.flags = flags(j, self.after(j.after));
+        let kind = Kind::of(j.format);
+        let number = self.kinds.iter().position(|k| *k == kind).unwrap_or_else(|| {
+            self.kinds.push(kind);
+            self.kinds.len() - 1
+        });
+        stage.flags = flags(j, self.after(j.after)) | (number as u32) << PLACE;
         let alone = j.after.is_some() || j.matrices.len() == 1;
         self.made.push(if alone { 2 * j.matrices[0].rows as u64 } else { 0 });
         self.stages.push(stage);
@@ -271,20 +292,33 @@ impl Chained {
         self.writes.extend_from_slice(writes);
     }
 
-    /// Elements of its rows, and of another one of `k`, in shared memory.
-    fn row(&self, k: u32) -> u32 {
-        self.stages.iter().map(|s| s.k).chain([k]).map(|k| self.holds.row(k)).max().unwrap_or(LONGEST)
+    /// Whether products by such codes, or elements, may be its own.
+    fn takes(&self, kind: Kind) -> bool {
+        self.kinds.contains(&kind) || self.kinds.is_empty() || self.kinds.len() < KINDS && mixes()
+    }
+
+    /// What a stage is by.
+    fn kind(&self, s: &Stage) -> Kind {
+        self.kinds[s.kind()]
+    }
+
+    /// Elements of its rows in shared memory.
+    fn row(&self) -> u32 {
+        self.stages.iter().map(|s| self.kind(s).row(s.k)).max().unwrap_or(LONGEST)
     }
 
     /// Whether the sums of all products, `next` among them, find room beside the longest of their rows. What rows pick has no longer ones.
     fn has_room(&self, j: &Joined, next: &Stage) -> bool {
-        let row = self.row(next.k);
+        let kind = Kind::of(j.format);
+        let row = self.row().max(kind.row(next.k));
+        let kinds: SmallVec<[Kind; KINDS]> = self.kinds.iter().copied().chain([kind]).collect();
         let sides = |s: &Stage| if s.flags & PAIR != 0 { 2 } else { 1 };
-        let all = self.stages.iter().map(|s| (s, sides(s))).chain([(next, if j.pair() { 2 } else { 1 })]);
-        let sums = |(s, sides): (&Stage, u32)| {
-            (s.each + u32::from(s.more > 0)) * sides * s.k.div_ceil(self.holds.span())
+        let there = self.stages.iter().map(|s| (s, sides(s), self.kind(s)));
+        let all = there.chain([(next, if j.pair() { 2 } else { 1 }, kind)]);
+        let sums = |(s, sides, kind): (&Stage, u32, Kind)| {
+            (s.each + u32::from(s.more > 0)) * sides * s.k.div_ceil(kind.span())
         };
-        row == LONGEST || self.picks.is_none() && all.map(sums).all(|sums| sums <= self.holds.slots(row))
+        row == LONGEST || self.picks.is_none() && all.map(sums).all(|sums| sums <= slots(&kinds, row))
     }
 
     /// Whether one of its commands writes something there.
@@ -431,19 +465,15 @@ pub fn run(enc: &mut CommandEncoder, j: &Joined, reads: &[Range], writes: &[Rang
     let Some(holds) = holds else { return Ok(false) };
     let Some(stage) = stage(j, holds, p.features.units) else { return Ok(false) };
     enc.describe(2.0 * j.rows() as f64 * j.k as f64, &[1, j.m, j.rows(), j.k]);
-    let alike = |c: &Chained| c.dtype == j.dtype && (c.holds == holds || c.stages.is_empty());
+    let alike = |c: &Chained| c.dtype == j.dtype && c.takes(holds);
     let fits = |c: &Chained| alike(c) && c.fits(j, reads, writes) && c.has_room(j, &stage);
-    let add = |c: &mut Chained| {
-        c.holds = holds;
-        c.add(j, stage, reads, writes);
-    };
-    if enc.extend(reads, writes, fits, add)? {
+    if enc.extend(reads, writes, fits, |c: &mut Chained| c.add(j, stage, reads, writes))? {
         return Ok(true);
     }
     let words = words(enc)?;
     let mut writes: SmallVec<[Range; 8]> = SmallVec::from_slice(writes);
     writes.push((words.0, PRODUCTS as u64));
-    let mut chain = Chained::new(holds, j.dtype, p.features.units, words);
+    let mut chain = Chained::new(j.dtype, p.features.units, words);
     chain.push(j, stage, reads, &writes);
     enc.hold(Box::new(chain), reads, &writes)?;
     Ok(true)

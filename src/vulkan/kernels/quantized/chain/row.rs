@@ -46,16 +46,22 @@ impl Chain {
         put(
             o,
             format_args!(
-                "ld.param.u64 d,[sa+{}]; ld.param.u32 tag,[sa+{}]; shl.b32 at,spans,{};",
+                "ld.param.u64 d,[sa+{}]; ld.param.u32 tag,[sa+{}]; {}",
                 place!(x),
                 place!(x_tag),
-                (self.span() / 8).ilog2()
+                self.pieces()
             ),
         );
         self.await_x(o, 0..PIECES, "");
         put(o, format_args!("@!isnorm bra NORMED;"));
         self.normalise(o);
         put(o, format_args!("NORMED:"));
+        o.push_str(&self.each("STAGED", "kind", Chain::stage_row));
+        put(o, format_args!("STAGED:\nbar.sync 0;"));
+    }
+
+    /// Brings all pieces of the row to shared memory, those that registers have no room for behind the others.
+    fn stage_row(self, o: &mut String) {
         self.stage_pieces(o, 0..PIECES);
         if self.row > LONGEST {
             put(o, format_args!("setp.gt.u32 p,at,{};\n@!p bra STAGED;", THREADS * PIECES));
@@ -63,7 +69,6 @@ impl Chain {
             self.await_x(o, more.clone(), "_MORE");
             self.stage_pieces(o, more);
         }
-        put(o, format_args!("STAGED:\nbar.sync 0;"));
     }
 
     /// Brings pieces of the row to shared memory, which registers have from the first one on.

@@ -3,7 +3,7 @@ use crate::kernels::quantized::quant::{Format, Mode};
 use crate::vulkan::kernels::attention::several::tests::Case;
 use crate::vulkan::kernels::quantized::qmm_joined::Matrix;
 use crate::vulkan::kernels::quantized::trial::{
-    Chance, Quantised, added, elements, normalised_as, on, read_as, rounded_as, same_as, shared,
+    Chance, Quantised, added, elements, normalised_as, on, read_as, rounded_as, same_as, shared, whole,
 };
 use crate::vulkan::kernels::tests::ptx::{Memory, Program as Reader};
 use smallvec::smallvec;
@@ -43,7 +43,7 @@ fn product<'a>(x: u64, matrices: &'a [Matrix], results: &'a [u64]) -> Joined<'a>
 
 /// A chain of one product of the row at 0x1000, stored at 0x2000.
 fn begun(matrices: &[Matrix]) -> Chained {
-    let mut chain = Chained::new(FOUR, Dtype::BF16, 132, (0x10_0000, 7));
+    let mut chain = Chained::new(Dtype::BF16, 132, (0x10_0000, 7));
     let j = product(0x1000, matrices, &[0x2000]);
     let stage = Stage { x: 0x1000, results: [0x2000, 0, 0], ..Stage::default() };
     chain.push(&j, stage, &[(0x1000, BYTES)], &[(0x2000, BYTES)]);
@@ -119,7 +119,8 @@ fn texts_are_whole() {
     for (holds, dtype) in all.flat_map(|g| kinds.map(|d| (g, d))) {
         for ragged in [false, true] {
             let row = holds.row(if ragged { 18944 } else { 4096 });
-            let chain = text::Chain { holds, dtype, ragged, row, front: None, picks: None };
+            let chain =
+                text::Chain { holds, dtype, ragged, mix: Mix::default(), row, front: None, picks: None };
             let key = Key { chain, afters: smallvec![on(dtype, added())] };
             let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
             let words: Vec<&str> = text.split_whitespace().collect();
@@ -133,6 +134,28 @@ fn texts_are_whole() {
     }
 }
 
+/// The same for each kind of several, one behind the other and in the middle of rows that are picked.
+#[test]
+fn texts_of_several_kinds_are_whole() {
+    let all = [Kind::codes(64, 4), Kind::codes(128, 8), Kind::VALUES, Kind::FLOATS];
+    let stored = Picked::Stored { count: 8, wide: false };
+    for (n, ragged, picks) in [(2, false, None), (3, true, None), (4, true, Some(stored)), (4, false, None)] {
+        for (dtype, first) in [(Dtype::BF16, 0), (Dtype::F16, 1)] {
+            let parts: Vec<Part> = all.iter().cycle().skip(first).take(n).map(|&k| (k, ragged)).collect();
+            let ((holds, ragged), mix) = Mix::of(&parts);
+            let row = if picks.is_none() && ragged { 18944 } else { LONGEST };
+            let row = parts.iter().map(|p| p.0.row(row)).max().unwrap();
+            let chain = text::Chain { holds, dtype, ragged, mix, row, front: None, picks };
+            let text = chain.text(&[]);
+            whole(&text, &chain);
+            assert_eq!(text.matches("WALK_").count() > 0, n > 1);
+            let units = text.matches("mma.sync").count();
+            let codes = parts.iter().filter(|p| !p.0.values()).count();
+            assert!(units >= 16 * codes, "{units} of {codes} kinds of codes");
+        }
+    }
+}
+
 /// A product of a row of so many elements, with nothing behind it.
 fn plain<'a>(x: u64, k: usize, matrices: &'a [Matrix], results: &'a [u64]) -> Joined<'a> {
     Joined { k: k as i64, after: None, ..product(x, matrices, results) }
@@ -140,7 +163,7 @@ fn plain<'a>(x: u64, k: usize, matrices: &'a [Matrix], results: &'a [u64]) -> Jo
 
 /// Adds a product to a chain, as its first or behind another.
 pub(super) fn follow(chain: &mut Chained, j: &Joined) {
-    let made = stage(j, chain.holds, chain.workgroups).expect("a stage");
+    let made = stage(j, Kind::of(j.format), chain.workgroups).expect("a stage");
     let (reads, writes) = ([(j.x, 2 * j.k as u64)], [(j.results[0], 2 * j.matrices[0].rows as u64)]);
     if chain.stages.is_empty() {
         chain.push(j, made, &reads, &writes);
@@ -200,50 +223,89 @@ fn chains_compute_what_their_products_do() {
         (Dtype::F16, four(64), [192, 128, 64, 256], 3, 3000.0),
         (Dtype::F16, four(64), [192, 128, 64, 256], 3, 1e-6),
     ];
-    for (dtype, holds, [hidden, q, kv, inner], workgroups, scale) in whole.into_iter().chain(FLOATS) {
-        let (mut c, mut m) = (Chance(5), Memory::default());
-        let mut matrix = |m: &mut Memory, rows, k| matrix_of(dtype, holds, &mut c, m, [rows, k]);
-        let (o, up) = (matrix(&mut m, hidden, q), matrix(&mut m, inner, hidden));
-        let three = [q, kv, kv].map(|n| matrix(&mut m, n, inner));
-        let [x, res, w] = [(q, scale, 0.0), (hidden, f64::min(scale, 1.0), 0.0), (hidden, 0.1, 1.0)]
-            .map(|(n, s, mid)| rounded_as(dtype, c.numbers(n, s, mid)));
-        let [px, pres, pw] = [&x, &res, &w].map(|v| m.place(elements(dtype, v)));
-        let read = |m: &Memory, at| read_as(dtype, m, at);
-        let same = |what: &str, got: &[f64], want: &[f64]| same_as(dtype, what, got, want);
-        let (rounded, normalised) =
-            (|v| rounded_as(dtype, v), |x: &[f64], w: &[f64]| normalised_as(dtype, x, w));
-        let plain = |x, k, m, r| Joined { dtype, ..plain(x, k, m, r) };
-        let empty = |m: &mut Memory, n: usize| m.place(vec![0; 2 * n]);
-        let (after, row, kept) = (empty(&mut m, hidden), empty(&mut m, inner), empty(&mut m, hidden));
-        let results = [q, kv, kv].map(|n| empty(&mut m, n));
-        // Every other chain ends in products with biases.
-        let biases = [q, kv, kv].map(|n| rounded_as(dtype, c.numbers(n, 1.0, 0.0)));
-        let places = biases.each_ref().map(|b| m.place(elements(dtype, b)));
-        let biased = hidden % 3 == 0;
-        let words = (m.place(vec![0; PRODUCTS + front::BYTES]), 3);
-        let mut chain = Chained::new(holds, dtype, workgroups, words);
-        let format = format_of(holds);
-        let one = |q: &Quantised| Matrix { rows: q.matrix.rows, parts: q.matrix.parts };
-        let (m1, m2, m3) = ([one(&o)], [one(&up)], three.each_ref().map(one));
-        let first = [after, pres];
-        follow(&mut chain, &Joined { format, after: Some(on(dtype, added())), ..plain(px, q, &m1, &first) });
-        let norm = Some((pw, 1e-6));
-        let second = [row];
-        follow(&mut chain, &Joined { format, norm, kept: Some(kept), ..plain(after, hidden, &m2, &second) });
-        let added = if biased { &places[..] } else { &[] };
-        follow(&mut chain, &Joined { format, added, ..plain(row, inner, &m3, &results) });
-        chain.run(&mut m);
-        let sum = o.times(&x).iter().zip(&res).map(|(a, b)| a + b).collect();
-        same("a residual", &read(&m, after), &rounded(sum));
-        if scale <= 3000.0 {
-            same("a normalised row", &read(&m, kept), &normalised(&read(&m, after), &w));
-        }
-        same("a product of it", &read(&m, row), &up.times(&read(&m, kept)));
-        for ((matrix, at), bias) in three.iter().zip(results).zip(&biases) {
-            let product = matrix.times(&read(&m, row));
-            let sum = product.iter().zip(bias).map(|(p, b)| p + b).collect();
-            same("several", &read(&m, at), &if biased { rounded(sum) } else { product });
-        }
+    for (dtype, holds, sizes, workgroups, scale) in whole.into_iter().chain(FLOATS) {
+        compare((dtype, [holds; 3]), sizes, workgroups, scale);
+    }
+}
+
+/// Of products by several kinds: orders of rows, spans and lengths of groups that differ; workgroups that have units of some products only;
+/// a kind that comes again; rows that end inside a span of one kind, and the longest ones.
+#[test]
+fn chains_may_be_by_several_kinds() {
+    let (four, eight) = (|group| Kind::codes(group, 4), |group| Kind::codes(group, 8));
+    let (values, floats) = (Kind::VALUES, Kind::FLOATS);
+    for (kinds, sizes, workgroups, scale) in [
+        ([four(64), eight(64), four(64)], [192, 128, 64, 256], 3, 1.0),
+        ([four(64), eight(64), four(64)], [256, 2112, 64, 320], 8, 1.0),
+        ([eight(64), four(64), eight(64)], [256, 2112, 64, 320], 8, 1.0),
+        ([four(32), eight(64), four(128)], [256, 2176, 12, 384], 7, 1.0),
+        ([values, four(64), eight(32)], [256, 2112, 64, 2880], 8, 1.0),
+        ([values, floats, values], [352, 1056, 32, 96], 5, 1.0),
+        ([four(64), values, floats], [192, 2112, 64, 256], 24, 1.0),
+        ([floats, eight(64), floats], [192, 128, 64, 320], 40, 1.0),
+        ([four(64), four(64), values], [64, 128, 4, 18944], 40, 1.0),
+        ([four(64), values, eight(64)], [64, 128, 4, 17408], 40, 1.0),
+        ([four(64), eight(64), floats], [192, 128, 64, 256], 3, 1e12),
+    ] {
+        compare((Dtype::BF16, kinds), sizes, workgroups, scale);
+        compare((Dtype::F16, kinds), sizes, workgroups, f64::min(scale, 1.0));
+    }
+}
+
+/// A chain by three kinds, held against float64.
+fn compare(
+    (dtype, kinds): (Dtype, [Kind; 3]),
+    [hidden, q, kv, inner]: [usize; 4],
+    workgroups: u32,
+    scale: f64,
+) {
+    let (mut c, mut m) = (Chance(5), Memory::default());
+    let mut matrix = |m: &mut Memory, i: usize, rows, k| matrix_of(dtype, kinds[i], &mut c, m, [rows, k]);
+    let (o, up) = (matrix(&mut m, 0, hidden, q), matrix(&mut m, 1, inner, hidden));
+    let three = [q, kv, kv].map(|n| matrix(&mut m, 2, n, inner));
+    let [x, res, w] = [(q, scale, 0.0), (hidden, f64::min(scale, 1.0), 0.0), (hidden, 0.1, 1.0)]
+        .map(|(n, s, mid)| rounded_as(dtype, c.numbers(n, s, mid)));
+    let [px, pres, pw] = [&x, &res, &w].map(|v| m.place(elements(dtype, v)));
+    let read = |m: &Memory, at| read_as(dtype, m, at);
+    let same = |what: &str, got: &[f64], want: &[f64]| same_as(dtype, what, got, want);
+    let (rounded, normalised) = (|v| rounded_as(dtype, v), |x: &[f64], w: &[f64]| normalised_as(dtype, x, w));
+    let plain = |x, k, m, r| Joined { dtype, ..plain(x, k, m, r) };
+    let empty = |m: &mut Memory, n: usize| m.place(vec![0; 2 * n]);
+    let (after, row, kept) = (empty(&mut m, hidden), empty(&mut m, inner), empty(&mut m, hidden));
+    let results = [q, kv, kv].map(|n| empty(&mut m, n));
+    // Every other chain ends in products with biases.
+    let biases = [q, kv, kv].map(|n| rounded_as(dtype, c.numbers(n, 1.0, 0.0)));
+    let places = biases.each_ref().map(|b| m.place(elements(dtype, b)));
+    let biased = hidden % 3 == 0;
+    let words = (m.place(vec![0; PRODUCTS + front::BYTES]), 3);
+    let mut chain = Chained::new(dtype, workgroups, words);
+    let formats = kinds.map(format_of);
+    let one = |q: &Quantised| Matrix { rows: q.matrix.rows, parts: q.matrix.parts };
+    let (m1, m2, m3) = ([one(&o)], [one(&up)], three.each_ref().map(one));
+    let first = [after, pres];
+    follow(
+        &mut chain,
+        &Joined { format: formats[0], after: Some(on(dtype, added())), ..plain(px, q, &m1, &first) },
+    );
+    let norm = Some((pw, 1e-6));
+    let second = [row];
+    follow(
+        &mut chain,
+        &Joined { format: formats[1], norm, kept: Some(kept), ..plain(after, hidden, &m2, &second) },
+    );
+    let added = if biased { &places[..] } else { &[] };
+    follow(&mut chain, &Joined { format: formats[2], added, ..plain(row, inner, &m3, &results) });
+    chain.run(&mut m);
+    let sum = o.times(&x).iter().zip(&res).map(|(a, b)| a + b).collect();
+    same("a residual", &read(&m, after), &rounded(sum));
+    if scale <= 3000.0 {
+        same("a normalised row", &read(&m, kept), &normalised(&read(&m, after), &w));
+    }
+    same("a product of it", &read(&m, row), &up.times(&read(&m, kept)));
+    for ((matrix, at), bias) in three.iter().zip(results).zip(&biases) {
+        let product = matrix.times(&read(&m, row));
+        let sum = product.iter().zip(bias).map(|(p, b)| p + b).collect();
+        same("several", &read(&m, at), &if biased { rounded(sum) } else { product });
     }
 }
 
@@ -266,7 +328,7 @@ fn chains_begin_with_attention() {
         let out = m.place(vec![0; 2 * 136]);
         let at = m.place(vec![0; PRODUCTS + front::BYTES]);
         let program = front::placed(case.p, &mut args, (at, 3));
-        let mut chain = Chained::new(FOUR, dtype, workgroups, (at, 3));
+        let mut chain = Chained::new(dtype, workgroups, (at, 3));
         let words = (args.words, args.tag);
         chain.front = Some(front::Front { program, args, made: (args.dst, 2 * k as u64), words });
         // Alone, and then with what follows, as words that no tag told before.

@@ -6,23 +6,26 @@
 use std::mem::offset_of;
 
 use super::codes::UP;
+use super::mixed::Mix;
 use super::picked::text::{COLUMNS, Picked};
 use super::{Args, PickArgs, Stage, place};
 use crate::core::Dtype;
 use crate::vulkan::kernels::attention::several::{Args as FrontArgs, Program as Front};
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, kind, put};
 use crate::vulkan::kernels::progress;
-use crate::vulkan::tune::quantized::chain::{BATCHES, Kind, THREADS, TILE, WARPS};
+use crate::vulkan::tune::quantized::chain::{BATCHES, Kind, THREADS, TILE, WARPS, slots};
 
-/// One kernel: rows of 16 bits; matrices of codes of four or eight bits, or of elements (`values`).
+/// One kernel: rows of 16 bits; matrices of codes of four or eight bits, or of elements (`values`), by one kind or by several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Chain {
-    /// What matrices hold; codes share a scale and a bias by 32, 64 or 128.
+    /// What matrices hold, of products whose part of the text is written; codes share a scale and a bias by 32, 64 or 128.
     pub holds: Kind,
     /// bfloat16 or float16.
     pub dtype: Dtype,
-    /// Rows end inside a span.
+    /// Rows of those end inside a span.
     pub ragged: bool,
+    /// All kinds of products, where there are several.
+    pub mix: Mix,
     /// Elements of a row in shared memory.
     pub row: u32,
     /// An attention that comes first.
@@ -114,9 +117,9 @@ impl Chain {
 .shared .align 16 .b8 squares[{}];
 .shared .align 16 .b8 slots[{}];",
                 2 * self.row,
-                self.holds.totals(self.row),
+                self.most(|c| c.holds.totals(c.row)),
                 4 * WARPS,
-                4 * TILE * self.holds.slots(self.row),
+                4 * TILE * slots(&self.kinds(), self.row),
             ),
         );
         self.registers(&mut o);
@@ -134,7 +137,7 @@ impl Chain {
         self.weights(&mut o);
         self.find(&mut o);
         self.stage_x(&mut o);
-        self.walk(&mut o);
+        self.walks(&mut o);
         put(&mut o, format_args!("bar.sync 0;"));
         self.finish(&mut o, after);
         put(
@@ -149,12 +152,10 @@ ENDED:",
         );
         progress::ends(&mut o, size_of::<Args>() + first);
         put(&mut o, format_args!("ret;"));
-        self.next_run(&mut o);
-        if self.within() {
-            put(&mut o, format_args!("START:"));
-            self.first_units(&mut o);
-            put(&mut o, format_args!("@mid bra RESTARTED;\nbra BEGUN;"));
+        if !self.mixed() {
+            self.next_run(&mut o);
         }
+        self.starts(&mut o);
         put(&mut o, format_args!("}}"));
         o
     }
@@ -185,10 +186,11 @@ ENDED:",
 .reg .b16 h0,h1,hz,r0,r1,ss<4>,zz<4>;
 .reg .f32 d<32>,zf,v0,v1,v2,v3,q0,q1,q2,q3,y0,y1,a0,a1,root,eps,sum;
 .reg .b64 sa,sm,ca,d,wide,o<16>,nc,ns,nz,nc1,nc2,nc3,ns1,nz1;",
-                codes = if self.values() { 32 } else { 16 * self.words() },
-                codes2 = if self.values() { 8 } else { 16 * self.eights() },
+                codes = self.most(|c| if c.values() { 32 } else { 16 * c.words() }),
+                codes2 = self.most(|c| if c.values() { 8 } else { 16 * c.eights() }),
             ),
         );
+        self.mix_registers(o);
     }
 
     /// The first units are asked for before anything else.
@@ -200,26 +202,28 @@ ENDED:",
 mov.u32 zero,0; mov.f32 zf,0f00000000; mov.u32 t0,%nctaid.x; setp.eq.u32 never,t0,0;
 ld.param.u32 stages,[args+{stages}]; mov.u64 sa,args; add.u64 sa,sa,{first};
 sub.u64 ca,sa,{size}; mov.u32 cstage,-1; mov.u32 cu,0; mov.u32 cend,0; mov.b16 hz,0; selp.b32 one,0,1,never; selp.b32 four,0,4,never;
-shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g; shr.u32 lanescale,total,{shared}; shl.b32 lanescale,lanescale,{bytes};",
+shr.u32 t0,g,1; xor.b32 t0,t0,t; shl.b32 t0,t0,3; add.u32 total,t0,g;{lanescale}",
                 stages = offset_of!(Args, stages),
                 first = offset_of!(Args, stage),
                 size = size_of::<Stage>(),
-                shared = if self.values() { 0 } else { (self.group() / self.holds.part()).ilog2() },
-                bytes = self.factor_log2(),
+                lanescale = if self.mixed() { String::new() } else { self.lane_scale() },
             ),
         );
         if let Some(front) = self.front {
             front.front_parts(o, size_of::<Args>() + self.first_bytes());
         }
         let mut waited = self.front.is_some();
+        if self.mixed() {
+            put(o, format_args!("setp.ne.u32 amid,zero,0;"));
+        }
         match self.picks {
             Some(Picked::Within(_)) => self.start(o, size_of::<Args>() + self.front_bytes()),
             Some(picked) => {
                 self.find_picks(o, picked, size_of::<Args>());
-                self.first_units(o);
+                self.first(o);
                 waited = true;
             }
-            None => self.first_units(o),
+            None => self.first(o),
         }
         if !waited {
             progress::workgroup_waits(o, size_of::<Args>() + self.first_bytes());
@@ -235,8 +239,17 @@ and.b32 t0,g,1; setp.ne.u32 odd,t0,0; shr.u32 t0,g,1; xor.b32 t0,t0,t; and.b32 t
         );
     }
 
+    /// Where the lane's scale of a span is.
+    pub(super) fn lane_scale(self) -> String {
+        format!(
+            " shr.u32 lanescale,total,{shared}; shl.b32 lanescale,lanescale,{bytes};",
+            shared = if self.values() { 0 } else { (self.group() / self.holds.part()).ilog2() },
+            bytes = self.factor_log2(),
+        )
+    }
+
     /// Finds the warp's first run and asks for its first unit.
-    fn first_units(self, o: &mut String) {
+    pub(super) fn first_units(self, o: &mut String) {
         self.run(o, "FIRST");
         self.second(o);
         if self.values() {
@@ -325,8 +338,8 @@ selp.b32 m,1,0,p; selp.b32 m,2,m,q; shl.b32 t1,m,3; cvt.u64.u32 wide,t1; add.u64
         }
         // The pitch of what is picked may be a part's.
         let whole = match self.picks {
-            Some(_) => format!("shr.u32 t0,ck,{}; sub.u32 room,t0,room;", self.of_byte()),
-            None => "sub.u32 room,cpitch,room;".to_string(),
+            Some(_) if !self.values() => format!("shr.u32 t0,ck,{}; sub.u32 room,t0,room;", self.of_byte()),
+            _ => "sub.u32 room,cpitch,room;".to_string(),
         };
         put(
             o,
@@ -349,7 +362,7 @@ selp.b32 m,1,0,p; selp.b32 m,2,m,q; shl.b32 t1,m,3; cvt.u64.u32 wide,t1; add.u64
     }
 
     /// The next run of units, of this stage or of a later one.
-    fn next_run(self, o: &mut String) {
+    pub(super) fn next_run(self, o: &mut String) {
         put(o, format_args!("RUN:"));
         self.run(o, "LATER");
         put(o, format_args!("add.u32 run,run,1;\nbra RAN;"));
@@ -364,11 +377,12 @@ selp.b32 m,1,0,p; selp.b32 m,2,m,q; shl.b32 t1,m,3; cvt.u64.u32 wide,t1; add.u64
 setp.lt.u32 p,cu,cend;
 @p bra {label}PLACE;
 add.u32 t0,cstage,1; setp.lt.u32 live,t0,{upto};
-@!live bra {label}BACK;
+{same}@!live bra {label}BACK;
 mov.u32 cstage,t0; add.u64 ca,ca,{size}; ld.param.u32 ck,[ca+{k}];",
                 size = size_of::<Stage>(),
                 k = place!(k),
-                upto = if self.within() { "upto" } else { "stages" },
+                upto = self.upto(),
+                same = self.of_same_kind(),
             ),
         );
         self.share(o, "ca", ["cbase", "n", "tmp0"]);
@@ -423,9 +437,7 @@ cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
                 factors = self.factors(),
             ),
         );
-        if self.picks.is_some() {
-            self.picked_columns(o, label);
-        }
+        self.picked_columns(o, label);
         self.room(o);
         put(o, format_args!("{label}BACK:"));
     }
@@ -488,14 +500,14 @@ cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
     /// What the workgroup and the warp do of the stage at `sa`.
     fn open(self, o: &mut String) {
         self.share(o, "sa", ["base", "subs", "flags"]);
+        self.kind_of_stage(o);
         put(
             o,
             format_args!(
-                "ld.param.u32 k,[sa+{k}]; add.u32 spans,k,{more}; shr.u32 spans,spans,{span}; mul.lo.u32 t0,spans,subs; mul.lo.u32 t1,t0,warp; add.u32 left,t1,t0; shr.u32 t1,t1,{wlog}; shr.u32 left,left,{wlog}; sub.u32 left,left,t1;
+                "ld.param.u32 k,[sa+{k}]; {spans} mul.lo.u32 t0,spans,subs; mul.lo.u32 t1,t0,warp; add.u32 left,t1,t0; shr.u32 t1,t1,{wlog}; shr.u32 left,left,{wlog}; sub.u32 left,left,t1;
 shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1; shr.u32 t1,lane,4; shl.b32 t1,t1,2; add.u32 slot,slot,t1; and.b32 t1,lane,8; add.u32 slot,slot,t1;",
                 k = place!(k),
-                more = self.span() - 1,
-                span = self.span().ilog2(),
+                spans = self.spans("OPENED"),
                 wlog = WARPS.ilog2(),
                 tile = TILE.ilog2(),
             ),
@@ -506,7 +518,7 @@ shl.b32 t1,t1,{tile}; shl.b32 t1,t1,2; mov.u32 slot,slots; add.u32 slot,slot,t1;
     }
 
     /// All units of the warp.
-    fn walk(self, o: &mut String) {
+    pub(super) fn walk(self, o: &mut String) {
         put(o, format_args!("setp.eq.u32 p,left,0;\n@p bra WALKED;\nWALK:\nmov.u32 quad,cquad;"));
         self.step(o);
         put(

@@ -9,7 +9,7 @@ use crate::vulkan::tune::quantized::chain::{BATCHES, TILE};
 impl Chain {
     /// Pitches of a run's rows: those of a part of the columns where there are parts.
     pub(in crate::vulkan::kernels::quantized::chain) fn part_pitches(self) -> String {
-        if self.picks.is_none() {
+        if self.picks.is_none() || self.values() {
             return String::new();
         }
         format!(
@@ -45,6 +45,9 @@ mov.u32 lim,ids; mad.lo.u32 t0,t0,4,lim; ld.shared.b32 t0,[t0]; mad.lo.u32 row0,
     /// Where the lane's codes of each batch of the run's first row are, and its scales and biases: as they follow each other, or of the matrix
     /// that the columns belong to.
     pub(in crate::vulkan::kernels::quantized::chain) fn picked_columns(self, o: &mut String, label: &str) {
+        if self.picks.is_none() || self.values() {
+            return;
+        }
         let w = self.words();
         for j in 1..BATCHES {
             put(o, format_args!("mov.u64 nj{j},{};", 128 * w * j));

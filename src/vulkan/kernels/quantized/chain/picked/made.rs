@@ -44,9 +44,9 @@ pub(super) fn picked_stage(j: &Joined, whole: &Joined, holds: Kind, workgroups: 
 }
 
 impl Chained {
-    /// Whether its products are by such codes as these, and of such elements.
+    /// Whether its products are of such elements, and may be by such codes.
     pub(super) fn alike(&self, j: &Joined) -> bool {
-        self.dtype == j.dtype && j.format.is_some() && Kind::of(j.format) == self.holds
+        self.dtype == j.dtype && j.format.is_some() && self.takes(Kind::of(j.format))
     }
 
     /// Whether the sum of products, as one product, is of what the last one made, by the matrices that were picked for it.
@@ -81,9 +81,8 @@ impl Chained {
         let made = [(places, 4 * u64::from(how.count)), (chosen, 2 * u64::from(how.count))];
         let last = self.stages.len().checked_sub(1);
         self.picks.is_none()
-            && !self.holds.values()
             // Beside longer ones there is no room for what is picked.
-            && self.row(0) == chain::LONGEST
+            && self.row() == chain::LONGEST
             && rows == 1
             && c.choice.dtype == self.dtype
             && self.stages.len() < STAGES
@@ -131,12 +130,17 @@ impl Chained {
         reads: &[Range],
         writes: &[Range],
     ) {
+        let mut same = SAME;
         if let Some(last) = self.stages.last() {
             (made.x, made.x_tag, made.eps) = (last.x, last.x_tag, last.eps);
+            if self.kind(last) != Kind::of(j.format) {
+                // Another kind has the row in another order, and so it is normalised once more.
+                (made.norm, same) = (last.norm, 0);
+            }
         }
         self.push(j, made, reads, writes);
         // Numbers that are none come out of a normalised row as they are.
-        self.mark(kind | SAME | 1);
+        self.mark(kind | same | 1);
     }
 
     /// Adds such a sum.

@@ -118,8 +118,7 @@ fn begin(
     let words = words(enc)?;
     let mut written: SmallVec<[Range; 16]> = writes.into();
     written.push((words.0, PRODUCTS as u64));
-    let holds = Kind::of(whole.format);
-    let mut chain = Chained::new(holds, whole.dtype, enc.device().profile().features.units, words);
+    let mut chain = Chained::new(whole.dtype, enc.device().profile().features.units, words);
     chain.late.extend([args.keys, args.places, args.chosen]);
     chain.picks = Some((picked, args));
     chain.push(whole, made, reads, &written);

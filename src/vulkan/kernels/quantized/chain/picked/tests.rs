@@ -72,15 +72,20 @@ fn chosen_of(dtype: Dtype, count: usize, matrices: usize) -> Choice {
 }
 
 fn compare(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64) {
-    [false, true].into_iter().for_each(|biased| compare_with(dtype, holds, sizes, scale, biased));
+    compare_kinds(dtype, [holds; 3], sizes, scale);
 }
 
-fn compare_with(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64, biased: bool) {
+/// The first matrices that are picked, those that are summed up, and the one behind are of these kinds.
+fn compare_kinds(dtype: Dtype, kinds: [Kind; 3], sizes: &Sizes, scale: f64) {
+    [false, true].into_iter().for_each(|biased| compare_with(dtype, kinds, sizes, scale, biased));
+}
+
+fn compare_with(dtype: Dtype, kinds: [Kind; 3], sizes: &Sizes, scale: f64, biased: bool) {
     let &Sizes { hidden, inner, count, matrices, n, workgroups } = sizes;
     let (mut c, mut m) = (Chance(5), Memory::default());
-    let mut matrix = |m: &mut Memory, rows, k| matrix_of(dtype, holds, &mut c, m, [rows, k]);
-    let gate_up = [0, 1].map(|_| matrix(&mut m, matrices * inner, hidden));
-    let (down, last) = (matrix(&mut m, matrices * hidden, inner), matrix(&mut m, n, hidden));
+    let mut matrix = |m: &mut Memory, i: usize, rows, k| matrix_of(dtype, kinds[i], &mut c, m, [rows, k]);
+    let gate_up = [0, 1].map(|_| matrix(&mut m, 0, matrices * inner, hidden));
+    let (down, last) = (matrix(&mut m, 1, matrices * hidden, inner), matrix(&mut m, 2, n, hidden));
     let [x, res, keys] = [(hidden, scale), (hidden, 1.0), (matrices, 2.0)]
         .map(|(n, s)| rounded_as(dtype, c.numbers(n, s, 0.0)));
     let [px, pres, pkeys] = [&x, &res, &keys].map(|v| m.place(elements(dtype, v)));
@@ -93,25 +98,25 @@ fn compare_with(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64, biased: bo
     let places = empty(&mut m, 2 * count);
     let choice = chosen_of(dtype, count, matrices);
     let words = (m.place(vec![0; PRODUCTS + front::BYTES]), 3);
-    let mut chain = Chained::new(holds, dtype, workgroups, words);
+    let mut chain = Chained::new(dtype, workgroups, words);
     let args = PickArgs { keys: pkeys, places, chosen, matrices: matrices as u32, ..PickArgs::default() };
     chain.picks = Some((Picked::Chosen(choice), args));
-    let format = format_of(holds);
+    let formats = kinds.map(format_of);
     let picks =
         |share| Picks { indices: (places, false), count: count as i64, matrices: matrices as i64, share };
     let one = |q: &Quantised, rows: usize| Matrix { rows: rows as i64, parts: q.matrix.parts };
     let pair = gate_up.each_ref().map(|q| one(q, inner));
     let (downs, lasts) = ([one(&down, hidden)], [one(&last, n)]);
     let results = [[unit, places_of[0], places_of[1]], [sum, pres, 0], [out, 0, 0]];
-    let alone = |k: usize, x, matrices, r: &'static [u64]| {
-        Joined::alone(format, dtype, [1, k as i64], x, matrices, r)
+    let alone = |i: usize, k: usize, x, matrices, r: &'static [u64]| {
+        Joined::alone(formats[i], dtype, [1, k as i64], x, matrices, r)
     };
     let leak = |r: &[u64]| -> &'static [u64] { Box::leak(r.to_vec().into_boxed_slice()) };
     let after = Some(on(dtype, if biased { gated_biased() } else { gated() }));
     let first = Joined {
         after,
         picks: Some(picks(count as i64)),
-        ..alone(hidden, px, &pair, leak(&results[0][..if biased { 3 } else { 1 }]))
+        ..alone(0, hidden, px, &pair, leak(&results[0][..if biased { 3 } else { 1 }]))
     };
     let combined = Some(Combined { weights: chosen, each: count as i64, wide: false });
     let after = Some(on(dtype, added()));
@@ -121,11 +126,11 @@ fn compare_with(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64, biased: bo
         picks: Some(picks(1)),
         combined,
         added,
-        ..alone(inner, unit, &downs, leak(&results[1][..2]))
+        ..alone(1, inner, unit, &downs, leak(&results[1][..2]))
     };
     chain.begin_picked(&first);
     assert!(chain.follow_by_sum(&second), "{hidden} {inner}");
-    follow(&mut chain, &alone(hidden, sum, &lasts, leak(&results[2][..1])));
+    follow(&mut chain, &alone(2, hidden, sum, &lasts, leak(&results[2][..1])));
     chain.run(&mut m);
 
     let [want_places, want_chosen] = choice.alone(elements(dtype, &keys));
@@ -141,7 +146,7 @@ fn compare_with(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64, biased: bo
     let first_bits = [unit, sum].map(|at| m.bytes(at).to_vec());
     let stored = (Picked::Stored { count: count as u32, wide: false }, PickArgs { keys: 0, ..args });
     for (j, words) in [(&first, m.place(vec![0; PRODUCTS])), (&second, m.place(vec![0; PRODUCTS]))] {
-        let mut chain = Chained::new(holds, dtype, workgroups, (words, 3));
+        let mut chain = Chained::new(dtype, workgroups, (words, 3));
         chain.picks = Some(stored);
         chain.begin_picked(j);
         chain.run(&mut m);
@@ -150,7 +155,7 @@ fn compare_with(dtype: Dtype, holds: Kind, sizes: &Sizes, scale: f64, biased: bo
     // Weights of float32 are taken as they are.
     let wide = weights.iter().flat_map(|&w| (w as f32).to_le_bytes()).collect();
     let args = PickArgs { keys: 0, chosen: m.place(wide), ..args };
-    let mut chain = Chained::new(holds, dtype, workgroups, (m.place(vec![0; PRODUCTS]), 3));
+    let mut chain = Chained::new(dtype, workgroups, (m.place(vec![0; PRODUCTS]), 3));
     chain.picks = Some((Picked::Stored { count: count as u32, wide: true }, args));
     chain.begin_picked(&second);
     chain.run(&mut m);
@@ -194,13 +199,28 @@ fn chains_of_picks_compute_what_their_products_do() {
     }
 }
 
+#[test]
+fn picked_products_may_be_of_several_kinds() {
+    let (four, eight) = (Kind::codes(64, 4), Kind::codes(64, 8));
+    let sizes = Sizes { hidden: 1024, inner: 192, count: 3, matrices: 5, n: 136, workgroups: 7 };
+    for kinds in [
+        [four, eight, four],
+        [eight, four, Kind::VALUES],
+        [Kind::FLOATS, Kind::FLOATS, Kind::VALUES],
+        [Kind::FLOATS, eight, Kind::codes(32, 4)],
+    ] {
+        compare_kinds(Dtype::BF16, kinds, &sizes, 1.0);
+        compare_kinds(Dtype::F16, kinds, &sizes, 1.0);
+    }
+}
+
 impl Chained {
     /// Begins with the product by what is picked.
     pub(super) fn begin_picked(&mut self, j: &Joined) {
         let count = j.picks.expect("picks").count;
         let matrices = long(j, count);
         let whole = whole(j, count, &matrices);
-        let (made, kind) = picked_stage(j, &whole, self.holds, self.workgroups).expect("a stage");
+        let (made, kind) = picked_stage(j, &whole, Kind::of(j.format), self.workgroups).expect("a stage");
         let written = (j.results[0], 2 * whole.matrices[0].rows as u64);
         self.push(&whole, made, &[(j.x, 2 * whole.k as u64)], &[written]);
         self.mark(kind);
@@ -211,7 +231,7 @@ impl Chained {
         let picks = j.picks.expect("picks");
         let matrices = long(j, picks.count);
         let whole = whole(j, picks.count, &matrices);
-        let made = picked_stage(j, &whole, self.holds, self.workgroups).expect("a stage");
+        let made = picked_stage(j, &whole, Kind::of(j.format), self.workgroups).expect("a stage");
         let writes = [(j.results[0], 2 * whole.matrices[0].rows as u64)];
         let reads = [(j.x, 2 * j.k as u64), (picks.indices.0, 4 * picks.count as u64)];
         assert!(self.picks(&whole, &picks, &reads, &writes));
@@ -225,7 +245,7 @@ impl Chained {
             ([(j.x, 2 * (picks.count * j.k) as u64)], [(j.results[0], 2 * j.rows() as u64)]);
         let matrices = long(j, picks.count);
         let whole = whole(j, picks.count, &matrices);
-        let made = picked_stage(j, &whole, self.holds, self.workgroups).expect("a stage");
+        let made = picked_stage(j, &whole, Kind::of(j.format), self.workgroups).expect("a stage");
         let fits = self.sums(&whole, &picks, c, &reads, &writes);
         self.add_sum(&whole, c, made, &reads, &writes);
         fits
