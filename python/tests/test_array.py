@@ -342,3 +342,31 @@ def test_other_numbers_are_complex():
         assert (number + a).tolist() == [2.5 + 0j, 3.5 + 0j]
     with pytest.raises(ValueError, match="Cannot perform addition"):
         a + object()
+
+
+@pytest.mark.parametrize("number", [decimal.Decimal("1.5"), fractions.Fraction(1, 2)])
+def test_arrays_are_not_made_of_other_numbers(number):
+    for made in (number, [number], [1.0, number]):
+        for dtype in ((), (mx.float32,), (mx.int32,)):
+            with pytest.raises(ValueError, match="Invalid type .* received in array init"):
+                mx.array(made, *dtype)
+
+
+@pytest.mark.parametrize(
+    "other", [np.array(["a"]), np.array([None]), np.array([1, 2], ">i4"), np.array([1, 2], "M8[s]")]
+)
+def test_arrays_of_what_is_no_number_are_not_equal(other):
+    a = mx.array([1, 2])
+    assert (a == other) is False
+    assert (a != other) is True
+    with pytest.raises(ValueError):
+        a < other  # noqa: B015 - it raises
+    # Numbers are compared, or do not fit.
+    with pytest.raises(ValueError, match="overflow"):
+        a == 2**40  # noqa: B015
+
+
+def test_division_in_place_by_none():
+    for a in (mx.array([1, 2]), mx.array([1.0])):
+        with pytest.raises(TypeError, match="NoneType"):
+            a /= None

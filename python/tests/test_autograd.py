@@ -392,3 +392,12 @@ def test_gradients_through_means_of_booleans():
     assert mx.grad(lambda v: mx.mean(v.astype(mx.bool_)[:1]))(x).tolist() == [1, 0, 0, 0]
     value, tangent = mx.jvp(lambda v: mx.mean(v.astype(mx.bool_)), [x], [mx.ones(4)])
     assert (value[0].item(), tangent[0].item()) == (0.75, 1)
+
+
+def test_squares_beyond_half_precision_have_derivatives():
+    x = mx.array([60000.0, -60000.0], mx.float16)
+    with_var = mx.grad(lambda x: mx.var(x).astype(mx.float32))(x)
+    assert with_var.tolist() == [60000, -60000]
+    assert mx.grad(lambda x: mx.mean(mx.square(x)))(x).tolist() == [60000, -60000]
+    tangent = mx.array([0.25, 0.25], mx.float16)
+    assert mx.jvp(mx.square, [x], [tangent])[1][0].tolist() == [30000, -30000]

@@ -724,3 +724,29 @@ def test_fused_graphs_of_any_form(rng):
         args = [h.from_np(rng.normal(size=(3, 40)), "float32") for _ in range(3)]
         for got, want in zip(mx.compile(f)(*args), f(*args), strict=True):
             close(got, want, plan, tol=2e-5)
+
+
+@pytest.mark.parametrize("shapeless", [True, False])
+def test_what_cannot_be_recorded_is_called_inside_a_transform(shapeless):
+    """As MLX, which follows the arguments of a transform through the function itself."""
+    key = mx.random.key(3)
+
+    def noisy(x):
+        return (x * x * mx.random.uniform(shape=x.shape, key=key)).sum()
+
+    def told(x):
+        return x.sum() * x.sum().item()
+
+    x = mx.array([1.0, -2.0, 3.0])
+    noise = np.array(mx.random.uniform(shape=(3,), key=key))
+    got = mx.grad(mx.compile(noisy, shapeless=shapeless))(x)
+    np.testing.assert_allclose(np.array(got), 2 * np.array(x) * noise, rtol=1e-6)
+    assert mx.grad(mx.compile(told, shapeless=shapeless))(x).tolist() == [2, 2, 2]
+    with pytest.raises(ValueError, match="eval"):
+        mx.compile(told, shapeless=shapeless)(x)
+
+    def wrong(x):
+        raise ValueError("wrong on purpose")
+
+    with pytest.raises(ValueError, match="on purpose"):
+        mx.grad(mx.compile(wrong, shapeless=shapeless))(x)

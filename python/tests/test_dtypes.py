@@ -181,3 +181,22 @@ def test_float64_on_a_gpu_stream_is_refused():
     with pytest.raises(ValueError, match="float64"):
         mx.eval(mx.exp(a, stream=mx.gpu))
     h.works()
+
+
+NUMBERS = [math.inf, -math.inf, math.nan, 3e9, -3e9, 5e9, 1e19, -1e19, 2.0**63, 300.7, -1.5]
+
+
+@pytest.mark.parametrize("name", h.INTS)
+def test_python_floats_become_integers_as_arrays_do(name):
+    dtype, n = getattr(mx, name), 10**9
+    low, far = -(2**31), -(2**63)
+    want = {
+        "int32": [low] * 9,
+        "uint32": [0, 0, 0, 3 * n, 2**32 - 3 * n, 5 * n - 2**32, 0, 0, 0],
+        "int64": [far, far, far, 3 * n, -3 * n, 5 * n, far, far, far],
+        "uint64": [0, 2**63, 2**63, 3 * n, 2**64 - 3 * n, 5 * n, 10**19, 2**63, 2**63],
+    }.get(name, [0] * 9)
+    # What fits in 32 bits wraps around.
+    want += np.array([300, -1]).astype(name).tolist()
+    assert mx.array(NUMBERS, dtype).tolist() == want
+    assert [mx.array(v, dtype).item() for v in NUMBERS] == want

@@ -542,3 +542,18 @@ def test_bad_short_time_arguments():
     ]:
         with pytest.raises(ValueError):
             istft(*args, **kw)
+
+
+@pytest.mark.parametrize("name", ALONG + SEVERAL)
+def test_what_has_no_axes_is_refused(name):
+    f, x = getattr(mx.fft, name), mx.array(1.0)
+    if name in ALONG:
+        refused, looked_up = [{"n": 2}, {"n": 2, "axis": 1}], [{}, {"axis": 1}]
+    else:
+        refused, looked_up = [{"axes": ()}, {"s": (2,), "axes": (0,)}], [{"axes": (0,)}]
+    for kw in refused:
+        with pytest.raises(ValueError, match="at least one dimension"):
+            f(x, **kw)
+    for kw in looked_up:
+        with pytest.raises(IndexError, match="Invalid axis"):
+            f(x, **kw)

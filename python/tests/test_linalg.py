@@ -898,3 +898,12 @@ def test_qr_of_nan_is_nan_but_for_the_lower_triangle():
         q, r = (np.array(v) for v in mx.linalg.qr(mx.full(shape, np.nan)))
         assert np.isnan(q).all()
         np.testing.assert_array_equal(np.isnan(r), np.triu(np.ones(r.shape)) == 1)
+
+
+def test_cholesky_of_infinite_squares():
+    inf = np.inf
+    a = np.array([[[inf, 1], [1, 4]], [[4, 2], [2, inf]]], np.float32)
+    want = np.array([[[inf, 0], [0, 2]], [[2, 0], [1, inf]]], np.float32)
+    np.testing.assert_array_equal(mx.linalg.cholesky(mx.array(a)), want)
+    upper = mx.linalg.cholesky(mx.array(a), upper=True)
+    np.testing.assert_array_equal(upper, want.swapaxes(1, 2))

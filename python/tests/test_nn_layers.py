@@ -211,8 +211,14 @@ def test_batch_norm(rng):
     for bad in ((3,), (1, 1, 1, 1, 3)):
         with pytest.raises(ValueError, match=f"got {len(bad)}"):
             layer(mx.zeros(bad))
-    with pytest.raises(ValueError, match="more than one value"):
-        nn.BatchNorm(3)(mx.zeros((1, 3)))
+    for empty, n in (((1, 3), 1), ((1, 1, 1, 3), 1), ((0, 3), 0), ((2, 0, 3), 0)):
+        with pytest.raises(ValueError, match=f"more than one value per channel, got {n}"):
+            nn.BatchNorm(3)(mx.zeros(empty))
+    plain.train()
+    with pytest.raises(ValueError, match="more than one value per channel, got 1"):
+        plain(mx.zeros((1, 3)))
+    assert plain(mx.zeros((0, 3))).shape == (0, 3)
+    assert plain.eval()(mx.zeros((1, 3))).tolist() == [[0, 0, 0]]
 
 
 def test_instance_and_group_norm(rng):
@@ -516,10 +522,12 @@ def test_dropout(rng):
         for p in (1.0, -0.1):
             with pytest.raises(ValueError, match=f"probability {p} is not in"):
                 make(p)
-    with pytest.raises(ValueError, match="3 or 4 dimensions"):
-        nn.Dropout2d()(mx.zeros((2, 2)))
-    with pytest.raises(ValueError, match="4 or 5 dimensions"):
-        nn.Dropout3d()(mx.zeros((2, 2, 2)))
+    for layer in (nn.Dropout2d(), nn.Dropout2d(0.0), nn.Dropout2d().eval()):
+        with pytest.raises(ValueError, match="3 or 4 dimensions"):
+            layer(mx.zeros((2, 2)))
+    for layer in (nn.Dropout3d(), nn.Dropout3d(0.0), nn.Dropout3d().eval()):
+        with pytest.raises(ValueError, match="4 or 5 dimensions"):
+            layer(mx.zeros((2, 2, 2)))
 
 
 def test_positional_encodings():

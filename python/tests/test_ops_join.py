@@ -175,3 +175,13 @@ class TestOneKernel:
             f = lambda made=made: mx.concatenate(made, -1)  # noqa: E731
             got, other = f(), h.apart(f, "join")
             assert mx.array_equal(got, other).item()
+
+
+@pytest.mark.parametrize("axis", [0, -1, 5, -7])
+def test_one_array_is_joined_as_it_is(axis):
+    """As MLX, which has nothing to look an axis up for then."""
+    assert mx.concatenate([mx.array(3.0)], axis).tolist() == 3.0
+    same(mx.concatenate([mx.array([[1, 2]])], axis), np.array([[1, 2]]))
+    assert mx.grad(lambda x: mx.concatenate([x * x], axis))(mx.array(3.0)).item() == 6.0
+    with pytest.raises(IndexError, match=r"\[concatenate\] Invalid axis"):
+        mx.concatenate([mx.array(3.0)] * 2, axis)

@@ -427,3 +427,35 @@ def test_multi_optimizer(rng):
 def test_bad_arguments(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [optim.SGD, optim.Adam, optim.Lion, optim.Muon, lambda rate: optim.SGD(rate, momentum=0.9)],
+)
+def test_one_array_is_updated_as_one_in_a_tree(make):
+    alone, named = make(0.1), make(0.1)
+    x = mx.array([1.0, -2.0])
+    tree = {"x": x}
+    for factor in (0.5, -3.0):
+        x = alone.apply_gradients(x * factor, x)
+        tree = named.apply_gradients({"x": tree["x"] * factor}, tree)
+    assert x.tolist() == tree["x"].tolist()
+    assert alone.step.item() == 2
+    assert set(named.state["x"]) <= set(alone.state)
+
+
+def test_adafactor_of_whole_numbers():
+    p = {"w": mx.array([1, 2])}
+    # The first share of the old mean is nothing, so that an update is the sign of the gradient.
+    new = optim.Adafactor().apply_gradients({"w": mx.array([0.5, 0.5])}, p)["w"]
+    rate = 0.01 * math.sqrt(2.5)
+    np.testing.assert_allclose(to_np(new), [1 - rate, 2 - rate], rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 3), (0, 0)])
+def test_muon_of_no_elements(shape):
+    p = {"w": mx.ones(shape)}
+    optimizer = optim.Muon(0.1)
+    p = optimizer.apply_gradients(p, p)
+    assert optimizer.apply_gradients(p, p)["w"].shape == shape

@@ -443,3 +443,25 @@ def test_block_masks_of_few_axes_are_broadcast():
         got = mx.block_masked_mm(mx.array(x), mx.array(y), 32, mx.array(mask))
         want = (x @ y) * np.repeat(np.array(columns, np.float32), 32)
         np.testing.assert_allclose(np.array(got), want, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_an_addend_does_not_widen_the_product(dtype):
+    def product(c, a, b):
+        return mx.addmm(*(mx.ones(s, getattr(mx, dtype)) for s in (c, a, b)))
+
+    for c, a, b in [
+        ((1,), (3,), (3,)),
+        ((0,), (3,), (3,)),
+        ((3,), (3,), (3,)),
+        ((2, 1), (2, 3), (3,)),
+        ((1, 1), (3,), (3, 2)),
+        ((5, 2), (2, 3), (3,)),
+        ((5, 2, 2), (2, 3), (3, 2)),
+        ((1, 1, 1), (4, 2, 3), (3,)),
+    ]:
+        with pytest.raises(ValueError, match=r"\[addmm\] Cannot broadcast array of shape"):
+            product(c, a, b)
+    assert product((), (3,), (3,)).item() == 4
+    assert product((1,), (2, 3), (3,)).tolist() == [4, 4]
+    assert product((2,), (4, 2, 3), (3,)).tolist() == [[4, 4]] * 4

@@ -162,3 +162,21 @@ def test_bernoulli_refuses_integers(p):
         mx.random.bernoulli(p)
     with pytest.raises(ValueError, match="probability `p` must be a float type"):
         mx.random.bernoulli(mx.array(p), (2,))
+
+
+def test_float64_numbers_are_those_of_float32():
+    key = mx.random.key(3)
+    for f in (mx.random.normal, mx.random.laplace):
+        wide, narrow = (
+            f((5,), d, loc=0.5, scale=3.0, key=key, stream=mx.cpu) for d in (mx.float64, mx.float32)
+        )
+        assert wide.dtype == mx.float64
+        np.testing.assert_allclose(np.array(wide), np.array(narrow), rtol=1e-6)
+    one = mx.random.normal((), mx.float64, key=key, stream=mx.cpu)
+    np.testing.assert_allclose(np.array(one), 1.1048742389164776, rtol=1e-6)
+    one = mx.random.laplace((), mx.float64, key=key, stream=mx.cpu)
+    np.testing.assert_allclose(np.array(one), -1.3122483286252606, rtol=1e-6)
+    for f in (mx.random.uniform, mx.random.gumbel, mx.random.truncated_normal):
+        bounds = (-1, 1) if f is mx.random.truncated_normal else ()
+        with pytest.raises(RuntimeError, match="got float64"):
+            f(*bounds, shape=(2,), dtype=mx.float64, stream=mx.cpu)

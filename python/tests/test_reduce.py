@@ -511,3 +511,11 @@ def test_places_of_extremes_among_zeros_and_nan(n, dtype):
         a = mx.array(x).astype(getattr(mx, dtype))
         np.testing.assert_array_equal(np.array(mx.argmax(a, axis=1)), x.argmax(1))
         np.testing.assert_array_equal(np.array(mx.argmin(a, axis=1)), x.argmin(1))
+
+
+def test_logsumexp_tells_of_no_elements_before_axes():
+    for axis in (2, -3, (0, 1)):
+        with pytest.raises(ValueError, match="empty"):
+            mx.logsumexp(mx.zeros((0,)), axis)
+    with pytest.raises(IndexError, match="axis 2"):
+        mx.logsumexp(mx.zeros((1,)), 2)

@@ -55,14 +55,14 @@ class Optimizer:
         """
         model.update(self.apply_gradients(gradients, model))
 
-    def init(self, parameters: dict[str, Any]) -> None:
+    def init(self, parameters: Any) -> None:
         """Make the state of all parameters; what has one already keeps it.
 
         Happens by itself at the first update, for the parameters that have a gradient then. Call it
         before where the state must exist, as for compiling or loading.
 
         Args:
-            parameters (dict): A tree of arrays, or a module.
+            parameters (dict | array): A tree of arrays, a module, or one array.
 
         Returns:
             None
@@ -73,19 +73,27 @@ class Optimizer:
         >>> sorted(optimizer.state["w"])
         ['m', 'v']
         """
-        for key, parameter in parameters.items():
-            self._state[key] = self._init_tree(parameter, self._state.get(key, {}))
+        if isinstance(parameters, mx.array):
+            # An array without a name has its state beside the step.
+            alone: dict[str, Any] = {}
+            self.init_single(parameters, alone)
+            for name, value in alone.items():
+                self._state.setdefault(name, value)
+        else:
+            for key, parameter in parameters.items():
+                self._state[key] = self._init_tree(parameter, self._state.get(key, {}))
         self._initialized = True
 
-    def apply_gradients(self, gradients: dict[str, Any], parameters: dict[str, Any]) -> Any:
+    def apply_gradients(self, gradients: Any, parameters: Any) -> Any:
         """New parameters from gradients; the state moves on by a step.
 
         Args:
-            gradients (dict): A tree of arrays.
-            parameters (dict): A tree, or a module, that has at least the places of ``gradients``.
+            gradients (dict | array): A tree of arrays, or one array.
+            parameters (dict | array): A tree, or a module, that has at least the places of
+                ``gradients``; an array where that is one.
 
         Returns:
-            dict: A tree of the structure of ``gradients``.
+            dict | array: A tree of the structure of ``gradients``.
 
         Raises:
             KeyError: if a parameter is missing.

@@ -446,16 +446,16 @@ class Adafactor(Optimizer):
         if self.beta_1 is not None:
             state["exp_avg"] = mx.zeros_like(parameter)
 
-    def _relative_rate(self, parameter: mx.array) -> mx.array:
+    def _relative_rate(self, rms: mx.array) -> mx.array:
         if self.relative_step:
             step = self.step.astype(mx.float32)
             least = 1e-6 * step if self.warmup_init else mx.array(1e-2)
             rate = mx.minimum(least, mx.rsqrt(step))
         else:
             rate = self.learning_rate
-        rate = rate.astype(parameter.dtype)
+        rate = rate.astype(rms.dtype)
         if self.scale_parameter:
-            rate = rate * mx.maximum(self.eps[1], _rms(parameter))
+            rate = rate * mx.maximum(self.eps[1], rms)
         return rate
 
     def _normalised(
@@ -484,8 +484,9 @@ class Adafactor(Optimizer):
     def apply_single(
         self, gradient: mx.array, parameter: mx.array, state: dict[str, Any]
     ) -> mx.array:
-        rate = self._relative_rate(parameter)
-        beta = (1.0 - self.step**self.decay_rate).astype(parameter.dtype)
+        rms = _rms(parameter)
+        rate = self._relative_rate(rms)
+        beta = (1.0 - self.step**self.decay_rate).astype(rms.dtype)
         square = mx.square(gradient) + self.eps[0]
         update = self._normalised(gradient, square, beta, state)
         update = rate * update / mx.maximum(1.0, _rms(update) / self.clip_threshold)
@@ -565,8 +566,9 @@ class Muon(Optimizer):
         rate = self._rate(gradient)
         if update.ndim >= 2:
             shape = update.shape
-            update = self._orthogonalised(update.reshape(shape[0], -1)).reshape(shape)
-            rate = rate * math.sqrt(max(1, shape[-2] / shape[-1]))
+            flat = update.reshape(shape[0], math.prod(shape[1:]))
+            update = self._orthogonalised(flat).reshape(shape)
+            rate = rate * math.sqrt(max(1, shape[-2] / max(1, shape[-1])))
         return parameter - rate * update
 
 

@@ -231,7 +231,7 @@ pub fn triangular_inverse(src: &HostView, upper: bool, dst: &HostView) -> Result
 fn semidefinite<T: Real>(a: &Mat<T>) -> Mat<T> {
     let n = a.nrows();
     let mut l = Mat::<T>::zeros(n, n);
-    let largest = (0..n).map(|i| a[(i, i)].wide().abs()).fold(0.0, f64::max);
+    let largest = (0..n).map(|i| a[(i, i)].wide().abs()).filter(|x| x.is_finite()).fold(0.0, f64::max);
     let small = largest * T::EPSILON.wide() * n as f64;
     let mut broken = false;
     for j in 0..n {
@@ -246,6 +246,7 @@ fn semidefinite<T: Real>(a: &Mat<T>) -> Mat<T> {
             let value = match () {
                 _ if broken => f64::NAN,
                 _ if pivot <= small => 0.0,
+                _ if i == 0 => pivot.sqrt(),
                 _ => x / pivot.sqrt(),
             };
             l[(j + i, j)] = <T as ComplexField>::from_f64_impl(value);

@@ -245,7 +245,15 @@ pub fn weighted(
     y: &Array,
     s: Stream,
 ) -> Result<Option<Array>> {
-    let expr = parsed(text)?;
+    let doubled;
+    let (expr, weight) = match parsed(text)? {
+        // Twice the weight: twice what it multiplies may be too large for half precision.
+        Expr::Call(op, of) if op.row().name == "multiply" && matches!(of[0], Expr::Num(2.0)) => {
+            doubled = crate::ops::multiply(weight, &number(2.0, weight.dtype())?, s)?;
+            (&of[1], &doubled)
+        }
+        expr => (expr, weight),
+    };
     Ok(match expr {
         Expr::Num(v) if *v == 0.0 => None,
         Expr::Num(v) if *v == 1.0 => Some(weight.clone()),

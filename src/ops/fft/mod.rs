@@ -198,7 +198,8 @@ struct Plan {
 }
 
 fn planned(a: &Array, n: Option<&[i64]>, axes: Option<&[i64]>, half: bool, inverse: bool) -> Result<Plan> {
-    if a.ndim() == 0 && axes.is_none() {
+    // An axis without a length is looked up first, as MLX does.
+    if a.ndim() == 0 && (n.is_some() || axes.is_none_or(<[i64]>::is_empty)) {
         bail!(Value, "[fftn] Requires array with at least one dimension.");
     }
     let all: Vec<i64> = (0..a.ndim() as i64).collect();

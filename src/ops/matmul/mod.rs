@@ -334,18 +334,25 @@ pub fn addmm(c: &Array, a: &Array, b: &Array, alpha: f32, beta: f32, s: Stream) 
     let o = operands("addmm", a, b, dtype, s)?;
     if dtype == Dtype::C64 || !o.drop.is_empty() {
         let product = matmul(a, b, s)?;
+        fits_product(c, product.shape())?;
         let scaled = |x: &Array, by: f32| multiply(x, &scalar_f64(by.into(), dtype)?, s);
         return add(&scaled(c, beta)?, &scaled(&product, alpha)?, s);
     }
     let c = astype(c, dtype, s)?;
-    if broadcast_shapes("addmm", c.shape(), &o.shape)? != o.shape {
+    fits_product(&c, &o.shape)?;
+    let c = broadcast_to(&c, &o.shape, s)?;
+    Array::lazy(o.shape, dtype, AddMm { alpha, beta }, vec![o.a, o.b, c], s)
+}
+
+/// That the addend of `addmm` does not widen the product.
+fn fits_product(c: &Array, product: &[i64]) -> Result<()> {
+    if broadcast_shapes("addmm", c.shape(), product)?.as_slice() != product {
         bail!(
             Value,
             "[addmm] Cannot broadcast array of shape {} into shape {}.",
             show(c.shape()),
-            show(&o.shape)
+            show(product)
         );
     }
-    let c = broadcast_to(&c, &o.shape, s)?;
-    Array::lazy(o.shape, dtype, AddMm { alpha, beta }, vec![o.a, o.b, c], s)
+    Ok(())
 }

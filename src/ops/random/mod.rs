@@ -194,7 +194,10 @@ fn draw(finish: Draw, shape: &[i64], dtype: Dtype, k: Option<&Array>, s: Stream)
 }
 
 fn float_only(op: &str, dtype: Dtype) -> Result<()> {
-    if !dtype.is_float() || dtype == Dtype::F64 {
+    if dtype == Dtype::F64 {
+        bail!(Runtime, "[{op}] Can only generate float16, bfloat16 or float32 numbers, got float64.");
+    }
+    if !dtype.is_float() {
         bail!(Value, "[{op}] Can only generate float16, bfloat16 or float32 numbers, got {dtype}.");
     }
     Ok(())
@@ -316,7 +319,10 @@ pub fn normal(
         }
         return loc.map_or(Ok(x.clone()), |loc| add(&astype(loc, dtype, s)?, &x, s));
     }
-    float_only("normal", dtype)?;
+    // float64 numbers are float32 ones, scaled and moved in float64.
+    if dtype != Dtype::F64 {
+        float_only("normal", dtype)?;
+    }
     if dtype == Dtype::F32 && scale.is_none() {
         let x = draw(Draw::Normal, shape, dtype, k, s)?;
         return loc.map_or(Ok(x.clone()), |loc| add(&astype(loc, dtype, s)?, &x, s));
@@ -412,7 +418,10 @@ pub fn laplace(
     k: Option<&Array>,
     s: Stream,
 ) -> Result<Array> {
-    float_only("laplace", dtype)?;
+    // float64 numbers are float32 ones, scaled and moved in float64.
+    if dtype != Dtype::F64 {
+        float_only("laplace", dtype)?;
+    }
     let u = draw(Draw::Symmetric, shape, Dtype::F32, k, s)?;
     let x = multiply(&sign(&u, s)?, &log1p(&negative(&abs(&u, s)?, s)?, s)?, s)?;
     let mut x = astype(&x, dtype, s)?;

@@ -598,13 +598,13 @@ fn is_of_rows(a: &Array, axes: &[usize], s: Stream) -> bool {
 /// `log(sum(exp(a)))` over axes without overflow.
 pub fn logsumexp(a: &Array, axes: Option<&[i64]>, keepdims: bool, s: Stream) -> Result<Array> {
     no_axes_of_scalars("logsumexp", a, axes)?;
+    if a.size() == 0 {
+        bail!(Value, "[logsumexp] Received empty array of shape {}.", show(a.shape()));
+    }
     let ax = axes_of("logsumexp", axes, a.ndim())?;
     let dtype = a.dtype().at_least_float();
     let x = astype(a, dtype, s)?;
     refuse_f64("logsumexp", std::slice::from_ref(&x), s)?;
-    if a.size() == 0 {
-        bail!(Value, "[logsumexp] Received empty array of shape {}.", show(a.shape()));
-    }
     if ax.len() == 1 && ax[0] + 1 == a.ndim() && dtype != Dtype::C64 {
         return log_sum_exp(&x, LogSumExp { keepdims, parts: false, wide: false }, s);
     }

@@ -168,6 +168,10 @@ pub fn concatenate(arrays: &[Array], axis: i64, s: Stream) -> Result<Array> {
     let Some(first) = arrays.first() else {
         bail!(Value, "[concatenate] No arrays provided for concatenation.");
     };
+    // As MLX does, whatever the axis.
+    if arrays.len() == 1 {
+        return Ok(first.clone());
+    }
     let ax = normalize_axis("concatenate", axis, first.ndim())?;
     let mut shape: Shape = first.shape().into();
     let mut dtype = first.dtype();
@@ -186,9 +190,6 @@ pub fn concatenate(arrays: &[Array], axis: i64, s: Stream) -> Result<Array> {
         }
         shape[ax] += a.shape()[ax];
         dtype = dtype.promote(a.dtype());
-    }
-    if arrays.len() == 1 {
-        return Ok(first.clone());
     }
     checked_size("concatenate", &shape, dtype.size())?;
     let inputs = arrays.iter().map(|a| astype(a, dtype, s)).collect::<Result<Vec<_>>>()?;

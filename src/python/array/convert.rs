@@ -52,7 +52,7 @@ fn is_strong(obj: &Bound<'_, PyAny>) -> PyResult<bool> {
         || (!is_scalar(obj) && obj.hasattr(intern!(obj.py(), "__mlx_array__"))?))
 }
 
-fn is_scalar(obj: &Bound<'_, PyAny>) -> bool {
+pub(super) fn is_scalar(obj: &Bound<'_, PyAny>) -> bool {
     obj.is_instance_of::<PyInt>() || obj.is_instance_of::<PyFloat>() || obj.is_instance_of::<PyComplex>()
 }
 
@@ -247,12 +247,9 @@ pub fn make(obj: &Bound<'_, PyAny>, dtype: Option<Dtype>) -> PyResult<Array> {
         // SAFETY: memory for one element of `d`.
         return Ok(ops::from_host(&[], d, |p| unsafe { store(p, 0, d, value) })?);
     }
-    if !is_scalar(obj)
-        && !obj.is_instance_of::<PyArray>()
-        && mlx_array(obj)?.is_none()
-        && let Some(a) = foreign(obj, dtype)?
-    {
-        return Ok(a);
+    if !is_scalar(obj) && !obj.is_instance_of::<PyArray>() && mlx_array(obj)?.is_none() {
+        // Other kinds of numbers are operands only.
+        return foreign(obj, dtype)?.ok_or_else(|| invalid(obj));
     }
     let a = operand(obj, None)?.ok_or_else(|| invalid(obj))?;
     cast(a, dtype)
@@ -302,6 +299,26 @@ fn number(obj: &Bound<'_, PyAny>) -> PyResult<Option<Num>> {
     }))
 }
 
+/// A float as an integer of `dtype`, before it is reduced by its width: what lies outside gives what `astype` gives.
+fn integer(v: f64, dtype: Dtype) -> i64 {
+    const TOP: f64 = (1u64 << 63) as f64;
+    match dtype {
+        Dtype::U8 | Dtype::U16 | Dtype::I8 | Dtype::I16 | Dtype::I32 => {
+            i64::from(if v.abs() < (1u64 << 31) as f64 { v as i32 } else { i32::MIN })
+        }
+        // FITS: the same bits.
+        Dtype::U64 if v >= TOP => {
+            if v < 2.0 * TOP {
+                v as u64 as i64
+            } else {
+                0
+            }
+        }
+        _ if v.abs() < TOP => v as i64,
+        _ => i64::MIN,
+    }
+}
+
 /// Writes element `i` of an array of `dtype` that starts at `p`.
 ///
 /// # Safety
@@ -309,8 +326,8 @@ fn number(obj: &Bound<'_, PyAny>) -> PyResult<Option<Num>> {
 pub unsafe fn store(p: *mut u8, i: usize, dtype: Dtype, value: Num) {
     let (int, float, imag) = match value {
         Num::Int(v) => (v, v as f64, 0.0),
-        Num::Float(v) => (v as i64, v, 0.0),
-        Num::Complex(re, im) => (re as i64, re, im),
+        Num::Float(v) => (integer(v, dtype), v, 0.0),
+        Num::Complex(re, im) => (integer(re, dtype), re, im),
     };
     macro_rules! put {
         ($t:ty, $v:expr) => {
@@ -456,7 +473,7 @@ fn fill(
 
 fn stack_nested(obj: &Bound<'_, PyAny>, depth: usize) -> PyResult<Array> {
     let Some(list) = items(obj) else {
-        return operand(obj, None)?.ok_or_else(|| invalid(obj));
+        return if obj.is_none() { Err(invalid(obj)) } else { make(obj, None) };
     };
     let below = deeper(depth)?;
     let mut parts = list.iter().map(|x| stack_nested(x, below)).collect::<PyResult<Vec<_>>>()?;

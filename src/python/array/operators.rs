@@ -8,7 +8,7 @@ use pyo3::types::PyBool;
 use smallvec::smallvec;
 
 use super::arguments::{Arr, type_name};
-use super::convert::operand;
+use super::convert::{is_scalar, operand};
 use super::methods::{ABS, INVERT, NEG};
 use super::{Out, PyArray, one, out};
 use crate::core::fork::Made;
@@ -110,11 +110,18 @@ pub fn compare<'py>(a: Array, other: &Bound<'py, PyAny>, how: CompareOp) -> PyRe
         CompareOp::Gt => &GT,
         CompareOp::Ge => &GE,
     };
-    let Some(b) = operand(other, Some(a.dtype()))? else {
+    let equality = matches!(how, CompareOp::Eq | CompareOp::Ne);
+    let found = match operand(other, Some(a.dtype())) {
+        // Arrays of texts, dates or objects.
+        Err(e) if equality && !is_scalar(other) && e.is_instance_of::<PyValueError>(py) => None,
+        found => found?,
+    };
+    let Some(b) = found else {
         return match how {
             _ if other.is_none() => Err(row.fail(other, "")),
-            CompareOp::Eq => Ok(PyBool::new(py, false).to_owned().into_any()),
-            CompareOp::Ne => Ok(PyBool::new(py, true).to_owned().into_any()),
+            CompareOp::Eq | CompareOp::Ne => {
+                Ok(PyBool::new(py, matches!(how, CompareOp::Ne)).to_owned().into_any())
+            }
             _ => Err(row.fail(other, "")),
         };
     };
@@ -184,7 +191,7 @@ impl PyArray {
         DIV.right(self.array(), other)
     }
     fn __itruediv__(&self, other: &Bound<'_, PyAny>) -> PyResult<()> {
-        if !self.array().dtype().is_inexact() {
+        if !other.is_none() && !self.array().dtype().is_inexact() {
             let text = "In place division cannot cast to non-floating point type.";
             return Err(PyValueError::new_err(text));
         }

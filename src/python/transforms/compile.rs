@@ -233,7 +233,16 @@ impl Transform for Compile {
         let entry = match known {
             Some(e) => e,
             None => {
-                let entry = Arc::new(self.record(fun, args, kwargs, &call)?);
+                let entry = match self.record(fun, args, kwargs, &call) {
+                    // Another transform follows the arguments through the function itself, as it does in MLX.
+                    Err(e)
+                        if e.is_instance_of::<PyValueError>(py)
+                            && call.arrays.iter().any(Array::is_tracer) =>
+                    {
+                        return fun.call(args, kwargs);
+                    }
+                    recorded => Arc::new(recorded?),
+                };
                 // Another thread may have been faster: its entry must not die under the lock.
                 let older = self.entries().insert(call.key.clone(), entry.clone());
                 drop(older);

@@ -73,6 +73,11 @@ class Dropout2d(_Dropout):
     def _mask_shape(self, x: mx.array) -> list[int]:
         return _channels(x, 2, "Dropout2d")
 
+    def __call__(self, x: mx.array) -> mx.array:
+        # Other axes are refused in evaluation too.
+        self._mask_shape(x)
+        return super().__call__(x)
+
 
 class Dropout3d(_Dropout):
     """Sets whole channels of volumes to zero at random in training, and scales the others up.
@@ -93,6 +98,11 @@ class Dropout3d(_Dropout):
 
     def _mask_shape(self, x: mx.array) -> list[int]:
         return _channels(x, 3, "Dropout3d")
+
+    def __call__(self, x: mx.array) -> mx.array:
+        # Other axes are refused in evaluation too.
+        self._mask_shape(x)
+        return super().__call__(x)
 
 
 def _channels(x: mx.array, spatial: int, name: str) -> list[int]:

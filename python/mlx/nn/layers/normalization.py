@@ -1,5 +1,6 @@
 """Normalisation layers; all take the channels in the last axis."""
 
+import math
 from typing import Any, Self
 
 import mlx.core as mx
@@ -289,8 +290,6 @@ class BatchNorm(Module):
 
     def _follow(self, mean: mx.array, var: mx.array, count: int) -> None:
         """Move the running statistics towards those of an input with `count` values a channel."""
-        if count < 2:
-            raise ValueError("[BatchNorm] training requires more than one value per channel, got 1")
         mu = self.momentum
         unbiased = var * (count / (count - 1))
         self.running_mean = (1 - mu) * self.running_mean + mu * mean
@@ -301,12 +300,18 @@ class BatchNorm(Module):
             raise ValueError(
                 f"[BatchNorm] Expected input tensor to have 2, 3 or 4 dimensions, but got {x.ndim}"
             )
+        count = math.prod(x.shape[:-1])
+        # An empty input would leave NaN in the running statistics.
+        if self.training and (count == 1 or (count == 0 and self.track_running_stats)):
+            raise ValueError(
+                f"[BatchNorm] training requires more than one value per channel, got {count}"
+            )
         if self.track_running_stats and not self.training:
             mean, var = self.running_mean, self.running_var
         else:
             axes = tuple(range(x.ndim - 1))
             mean, var = mx.mean(x, axis=axes), mx.var(x, axis=axes)
             if self.track_running_stats:
-                self._follow(mean, var, x.size // x.shape[-1] if x.size else 0)
+                self._follow(mean, var, count)
         y = (x - mean) * mx.rsqrt(var + self.eps)
         return self.weight * y + self.bias if "weight" in self else y
