@@ -304,6 +304,7 @@ fn integer(v: f64, dtype: Dtype) -> i64 {
     const TOP: f64 = (1u64 << 63) as f64;
     match dtype {
         Dtype::U8 | Dtype::U16 | Dtype::I8 | Dtype::I16 | Dtype::I32 => {
+            // FITS: of less than 32 bits, as was asked.
             i64::from(if v.abs() < (1u64 << 31) as f64 { v as i32 } else { i32::MIN })
         }
         // FITS: the same bits.
