@@ -22,7 +22,7 @@ export CARGO_INCREMENTAL=0 # nothing of an interrupted build is taken over
 export PATH="$venv/bin:$PATH:$HOME/.cargo/bin"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONUNBUFFERED=1
 unset PYTHONPATH
-export MLX_VK_CACHE_MB=4096   # all kernels of all tests are more than a user's 256
+export MLX_VK_CACHE_MB=4096 # all kernels of all tests are more than a user's 256
 scratch="$(mktemp -d)"
 trap 'kill $(jobs -pr) 2>/dev/null; rm -rf "$scratch"' EXIT
 
@@ -37,7 +37,7 @@ done
 
 wanted() { [[ " ${want[*]} " == *" $1 "* ]]; }
 
-wheel="" # the process that makes the wheel
+maker="" # the process that makes the wheel
 names=() results=() seconds=() notes=()
 failed=0
 
@@ -153,14 +153,14 @@ begin_wheel() {
     wanted rust && wanted build || return 0
     rust_tests --no-run >/dev/null 2>&1 # Cargo builds one thing at a time; what fails here is told by the step rust
     make_wheel >"$scratch/wheel.log" 2>&1 &
-    wheel=$!
+    maker=$!
 }
 
 make_wheel() { "$venv/bin/maturin" build --release --interpreter "$venv/bin/python" --out "$scratch/wheels"; }
 
 step_build() {
-    if [ -n "$wheel" ]; then
-        while kill -0 "$wheel" 2>/dev/null; do sleep 1; done # whether it failed is told by the wheel
+    if [ -n "$maker" ]; then
+        while kill -0 "$maker" 2>/dev/null; do sleep 1; done # whether it failed is told by the wheel
         cat "$scratch/wheel.log"
     else
         make_wheel || return 1
@@ -260,7 +260,7 @@ step_oracle() {
     return "$status"
 }
 
-# One part of some of the files, with messages and output in a folder of its own.
+# One part of the files, with messages and output in a folder of its own.
 # The settings file switches synchronisation validation on under the names of old and new layers.
 validated() {
     local part="$1" parts="$2" dir="$scratch/validation$1" i all=(python/tests/test_*.py) files=()

@@ -11,12 +11,17 @@ that routers have eight bits. Experts count as far as their picks may reach. Nee
 
 import argparse
 import importlib
+import pathlib
 import statistics
+import sys
 import time
 
 import mlx.core as mx
 import mlx.nn as nn
 from mlx.utils import tree_flatten
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+from commands import routes
 
 VOCABULARY = 2048
 DENSE = {"hidden_size": 4096, "intermediate_size": 12288, "heads": (32, 8, 128)}
@@ -168,7 +173,7 @@ def quantised(model, group, routers):
     def how(path, module):
         if not hasattr(module, "to_quantized") or module.weight.shape[-1] % group:
             return False
-        if routers and (path.endswith("gate") or "router" in path):
+        if routers and routes(path):
             return routers < 16 and {"bits": routers, "group_size": 64}
         return own(path, module) if own else True
 

@@ -28,6 +28,14 @@ class _Dropout(Module):
         return keep * x * (1 / self._p_1)
 
 
+class _ChannelDropout(_Dropout):
+    """Keeps whole channels; inputs of other axes are refused in evaluation too."""
+
+    def __call__(self, x: mx.array) -> mx.array:
+        self._mask_shape(x)
+        return super().__call__(x)
+
+
 class Dropout(_Dropout):
     """Sets elements to zero at random in training, and scales the others up.
 
@@ -51,7 +59,7 @@ class Dropout(_Dropout):
         return list(x.shape)
 
 
-class Dropout2d(_Dropout):
+class Dropout2d(_ChannelDropout):
     """Sets whole channels of pictures to zero at random in training, and scales the others up.
 
     Inputs are (N, H, W, C) or (H, W, C), outputs the same. Neighbouring pixels are alike, so that
@@ -73,13 +81,8 @@ class Dropout2d(_Dropout):
     def _mask_shape(self, x: mx.array) -> list[int]:
         return _channels(x, 2, "Dropout2d")
 
-    def __call__(self, x: mx.array) -> mx.array:
-        # Other axes are refused in evaluation too.
-        self._mask_shape(x)
-        return super().__call__(x)
 
-
-class Dropout3d(_Dropout):
+class Dropout3d(_ChannelDropout):
     """Sets whole channels of volumes to zero at random in training, and scales the others up.
 
     Inputs are (N, D, H, W, C) or (D, H, W, C), outputs the same. In evaluation the input is
@@ -98,11 +101,6 @@ class Dropout3d(_Dropout):
 
     def _mask_shape(self, x: mx.array) -> list[int]:
         return _channels(x, 3, "Dropout3d")
-
-    def __call__(self, x: mx.array) -> mx.array:
-        # Other axes are refused in evaluation too.
-        self._mask_shape(x)
-        return super().__call__(x)
 
 
 def _channels(x: mx.array, spatial: int, name: str) -> list[int]:
