@@ -166,3 +166,11 @@ def kernels(f):
     ran = mx.vulkan.stats()["kernels"]
     about = ("fragment_probe", "measure_", "once_fill")
     return out, {name: n for name, n in ran.items() if not name.startswith(about)}
+
+
+def of_experts(ran):
+    """Whether a layer of experts took as few kernels as there are for it: two, and a third for the
+    sums of many picks, or, of one token, a chain of all its products."""
+    chained = any("_qmm_chain" in name for name in ran)
+    summed = any("qmm_sums" in name for name in ran)
+    return sum(ran.values()) == (1 if chained else 2 + summed)

@@ -229,7 +229,7 @@ def test_what_others_read_is_there(rng):
 
 
 def test_products_that_do_not_follow_stay_apart(rng):
-    """A row from elsewhere, rows that are no whole tiles, other dtypes and formats."""
+    """A row from elsewhere, rows that are no whole tiles, other dtypes."""
     a, b = t.Matrix(rng, 1024, 1088, "bfloat16"), t.Matrix(rng, 256, 1024, "bfloat16")
     odd = t.Matrix(rng, 202, 1024, "bfloat16")
     eight = t.Matrix(rng, 256, 1024, "bfloat16", group_size=64, bits=8)
@@ -244,7 +244,9 @@ def test_products_that_do_not_follow_stay_apart(rng):
         lambda: b(a(x)[:, ::-1]),
     ):
         got, ran = h.kernels(f)
-        assert sum(n for k, n in ran.items() if "qmm" in k) == 2, ran
+        # Of codes of four bits and of eight there is one.
+        mixed = any("q4g64_q8g64" in name for name in ran)
+        assert sum(n for k, n in ran.items() if "qmm" in k) == 2 - mixed, ran
         for u, v in zip(*map(listed, (got, h.apart(f, "qmm_chain"))), strict=True):
             t.close(u, h.to_np(v).astype(np.float64), "bfloat16", units=4)
 

@@ -51,6 +51,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::matmul::MATMUL_NV2,
     &tune::matmul::MATMUL_KHR,
     &tune::short::MATMUL_SMALL,
+    &tune::short::MATMUL_LOW_RANK,
     &tune::matmul::MATMUL_SPLIT,
     &matmul::kernel::MATMUL_FIXED,
     &tune::fusion::EPILOGUES,

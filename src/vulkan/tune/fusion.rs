@@ -5,7 +5,9 @@ use super::attention::{ROTATED_FEATURES, ROTATED_ROWS, SDPA_ROPE, SDPA_VECTOR};
 use super::gemv::{GEMV, held, takes_norm, wide};
 use super::profile::Profile;
 use super::quantized::picked::grouped;
-use super::quantized::{QMM_ROWS, Shape, Variant, choose, few_picked, few_rows, of_rows, runs, wide_codes};
+use super::quantized::{
+    QMM_ROWS, Shape, Variant, chain, choose, few_picked, few_rows, of_rows, runs, wide_codes,
+};
 use crate::core::Dtype;
 use crate::core::env::{KernelVariant, Values, Variable};
 use crate::kernels::Epilogue;
@@ -118,7 +120,10 @@ pub fn joins_products(
         Variant::Held(_) | Variant::Coop(_) => of_rows(p, &s, true, known).is_some(),
         Variant::Cols { .. } | Variant::Tiled { .. } | Variant::Dequantize => false,
     };
-    s.k > 0 && s.n > 0 && s.n * s.k < REACH && (joins() || wide_codes::joins(p, &s)) && !QMM_JOINED.disabled()
+    // One row goes to a chain before any kernel that was measured by itself.
+    let chained = || s.m == 1 && chain::leads(p, Some(format), dtype, [s.k, s.n]);
+    let native = || chained() || wide_codes::joins(p, &s);
+    s.k > 0 && s.n > 0 && s.n * s.k < REACH && (joins() || native()) && !QMM_JOINED.disabled()
 }
 
 /// Whether kernels that can join multiply `m` rows of length `k` by a dense matrix with `n` rows, together with others and what

@@ -1,12 +1,18 @@
-//! Products whose rows of results and K are so short that a thread makes a row (shaders/matmul/matmul_small.comp). Pure; called by
-//! the host of `matmul`.
+//! Products whose K is short: with short rows of results, where a thread makes a row (shaders/matmul/matmul_small.comp), and with large
+//! results, which are what takes time (kernels/matmul/low_rank). Pure; called by the hosts of `matmul`.
 
-use super::matmul::Shape;
+use super::matmul::{Shape, forced_tile};
 use super::profile::Profile;
+use crate::core::Dtype;
 use crate::core::env::KernelVariant;
 
 pub static MATMUL_SMALL: KernelVariant =
     KernelVariant::new("matmul_small", "tiles and rows, for many products of short rows too");
+
+pub static MATMUL_LOW_RANK: KernelVariant = KernelVariant::new(
+    "matmul_low_rank",
+    "the other kernels of products, for large results of a short K on GPUs that take PTX",
+);
 
 /// What matmul_small.comp is laid out for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,11 +42,23 @@ pub fn small(p: &Profile, s: &Shape, together: bool) -> Option<Small> {
     fits.then(|| Small { k: held(s.k), n: held(s.n) })
 }
 
+/// Longest K that large results are made of without shared memory, and least results of all products: fewer are bound by other things.
+const LONGEST: u64 = 128;
+/// See [`LONGEST`].
+const LARGE: u64 = 1 << 20;
+
+/// Whether a product goes to the kernel of results that are large beside its operands.
+pub fn low_rank(p: &Profile, s: &Shape) -> bool {
+    let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
+    let large = s.m.saturating_mul(s.n).saturating_mul(s.batch) >= LARGE;
+    let open = p.features.ptx && forced_tile().is_none() && !MATMUL_LOW_RANK.disabled();
+    half && open && large && (1..=LONGEST).contains(&s.k)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::devices;
     use super::*;
-    use crate::core::Dtype;
 
     #[test]
     fn many_rows_of_short_products_have_a_thread_each() {

@@ -10,6 +10,7 @@ pub(in crate::vulkan) mod fragment_probe;
 pub mod gather_mm;
 pub(in crate::vulkan) mod gemv;
 pub mod kernel;
+mod low_rank;
 mod parts;
 mod problem;
 #[cfg(test)]
@@ -271,6 +272,9 @@ fn solve(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
 
 /// A product by the matrix units of the device, or by plain tiles; both operands are in a form.
 fn by_tiles(enc: &mut CommandEncoder, p: &Problem) -> Result<()> {
+    if low_rank::run(enc, p)? {
+        return Ok(());
+    }
     if let Some(plan) = warpgroup::plan(enc, p) {
         let p = with_block(enc, p)?;
         return match warpgroup::run(enc, &p, plan) {

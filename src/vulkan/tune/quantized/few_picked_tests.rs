@@ -78,7 +78,11 @@ fn what_is_read_decides_where_sums_are_another_kernel() {
     let p = hopper();
     let summed = |picks, matrices, sizes| layout(&p, &shape(picks, matrices, sizes), false, true).is_some();
     assert!(!summed(32, 128, [2048, 768]) && summed(40, 128, [2048, 768]));
-    assert!(summed(16, 8, [4096, 14336]) && summed(8, 8, [4096, 14336]) && !summed(4, 8, [4096, 14336]));
+    assert!(summed(16, 8, [4096, 14336]) && summed(8, 8, [4096, 14336]));
+    // One row of a model whose matrices are large, and of one where they are small.
+    assert!(summed(2, 8, [4096, 14336]) && !summed(8, 128, [2048, 768]));
+    let pair = |picks, sizes| layout(&p, &shape(picks, 8, sizes), true, false).is_some();
+    assert!(pair(2, [28672, 4096]) && pair(1, [28672, 8192]) && !pair(4, [5760, 2048]));
 }
 
 #[test]

@@ -319,6 +319,18 @@ mod tests {
         }
     }
 
+    /// Whatever kernel one product alone would have: gate and up of Qwen2.5-7B and down of Qwen3-14B.
+    #[test]
+    fn one_row_is_joined_where_there_are_chains() {
+        let mut p = devices::h200();
+        (p.features.ptx, p.features.units) = (true, 132);
+        for sizes in
+            [[1, 3584, 18944], [1, 18944, 3584], [1, 5120, 17408], [1, 17408, 5120], [1, 4096, 12288]]
+        {
+            assert!(joins_products(&p, codes(64), Dtype::BF16, sizes, &|_, _| true), "{sizes:?}");
+        }
+    }
+
     #[test]
     fn what_was_measured_comes_first() {
         let mut p = devices::h200();
