@@ -124,6 +124,56 @@ def test_odd_offsets_and_tails(rng):
         close(a @ b, x, y, "bfloat16")
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("m, k, n", [(1029, 24, 1152), (1028, 7, 1088), (1024, 64, 1032)])
+def test_large_results_of_a_short_inner_dimension(dtype, m, k, n, rng):
+    """All layouts, rows that lie apart, and a row that is no number."""
+    m, n = h.fit(m, n)
+    x, y = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype)
+    x[3, 2] = np.nan
+    a, b = h.from_np(x, dtype), h.from_np(y, dtype)
+    at, bt = h.from_np(x.T, dtype).T, h.from_np(y.T, dtype).T
+    apart = h.from_np(np.pad(x, ((0, 0), (8, 8))), dtype)[:, 8 : 8 + k]
+    rest = np.arange(m) != 3
+    for left in (a, at, apart):
+        for right in (b, bt):
+            got = left @ right
+            assert np.isnan(h.to_np(got[3])).all()
+            close(got[mx.array(rest.nonzero()[0])], x[rest], y, dtype)
+            assert np.array_equal(h.to_np(got), h.to_np(left @ right), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_batches_of_large_results(dtype, rng):
+    """Of a short inner dimension; one right matrix for each, for all, and for each outer one."""
+    m, n = h.fit(520, 264)
+    x = draw(rng, (2, 4, m, 40), dtype)
+    for shape in [(2, 4, 40, n), (40, n), (2, 1, 40, n)]:
+        y = draw(rng, shape, dtype)
+        a, b = h.from_np(x, dtype), h.from_np(y, dtype)
+        close(a @ b, x, y, dtype)
+        turned = h.from_np(np.ascontiguousarray(np.swapaxes(y, -1, -2)), dtype)
+        close(a @ mx.swapaxes(turned, -1, -2), x, y, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "complex64"])
+def test_outer_products(dtype, rng):
+    """An inner dimension of one: any strides, batches; rounded once; infinity times zero."""
+    x, y = draw(rng, (3, 33, 1), dtype), draw(rng, (1, 70), dtype)
+    a, b = h.from_np(x, dtype), h.from_np(y, dtype)
+    close(a @ b, x, y, dtype)
+    close(a[:, ::-2] @ b[:, ::-1], x[:, ::-2], y[:, ::-1], dtype)
+    close(mx.swapaxes(h.from_np(y, dtype), 0, 1) @ h.from_np(x[0].T, dtype), y.T, x[0].T, dtype)
+    close(mx.addmm(a, a, b[:, :1]), x, y[:, :1], dtype, x)
+    if dtype != "complex64":
+        once = h.quantise(x.astype(np.float32) * y.astype(np.float32), dtype)
+        assert np.array_equal(h.to_np(a @ b), once)
+        never = h.from_np(np.array([[np.inf], [0]]), dtype) @ h.from_np(np.array([[0, 1]]), dtype)
+        assert np.array_equal(h.to_np(never), [[np.nan, np.inf], [0, 0]], equal_nan=True)
+    gradient = mx.grad(lambda a: (a @ b).sum().real)(a)
+    close(gradient, np.ones((3, 33, 70), x.dtype), y.T.conj(), dtype)
+
+
 def test_a_long_inner_dimension(rng):
     """Where M x N is small the sum over K is split; float16 results must not overflow early."""
     for dtype in ("float32", "float16", "bfloat16"):

@@ -52,6 +52,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::matmul::MATMUL_KHR,
     &tune::short::MATMUL_SMALL,
     &tune::short::MATMUL_LOW_RANK,
+    &tune::short::MATMUL_OUTER,
     &tune::matmul::MATMUL_SPLIT,
     &matmul::kernel::MATMUL_FIXED,
     &tune::fusion::EPILOGUES,

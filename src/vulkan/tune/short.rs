@@ -14,6 +14,9 @@ pub static MATMUL_LOW_RANK: KernelVariant = KernelVariant::new(
     "the other kernels of products, for large results of a short K on GPUs that take PTX",
 );
 
+pub static MATMUL_OUTER: KernelVariant =
+    KernelVariant::new("matmul_outer", "the kernels of any products, where K is one");
+
 /// What matmul_small.comp is laid out for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Small {
@@ -40,6 +43,11 @@ pub fn small(p: &Profile, s: &Shape, together: bool) -> Option<Small> {
     // FITS: at most SHORT.
     let held = |n: u64| n.next_power_of_two().max(4) as u32;
     fits.then(|| Small { k: held(s.k), n: held(s.n) })
+}
+
+/// Whether a product is one multiplication for each result, of real numbers, whose products are rounded once either way.
+pub fn outer(dtype: Dtype, k: u64) -> bool {
+    k == 1 && dtype != Dtype::C64 && !MATMUL_OUTER.disabled()
 }
 
 /// Longest K that large results are made of without shared memory, and least results of all products: fewer are bound by other things.

@@ -25,9 +25,12 @@ pub(in crate::vulkan) use self::problem::{Operand, Problem, REACH, reach};
 use crate::bail;
 use crate::core::layout::{collapse, show};
 use crate::core::{Dtype, Error, Result};
+use crate::kernels::elementwise::program::Program;
+use crate::kernels::elementwise::table::op;
 use crate::kernels::{DeviceView, Epilogue};
 use crate::vulkan::CommandEncoder;
 use crate::vulkan::kernels::elem::launch;
+use crate::vulkan::kernels::elementwise;
 use crate::vulkan::shader::pipeline::Pipeline;
 use crate::vulkan::tune::gemv::GEMV;
 use crate::vulkan::tune::matmul::{self as table, Choice, Shape as Product, Tier};
@@ -117,10 +120,24 @@ fn run(
     beta: f32,
     fused: Option<Fused>,
 ) -> Result<()> {
+    let alone = c.is_none() && fused.is_none();
     match problem(c, a, b, dst, alpha, beta, fused)? {
+        Some(p) if alone && short::outer(p.dtype, p.k as u64) => outer(enc, [a, b, dst]),
         Some(p) => solve(enc, &p),
         None => Ok(()),
     }
+}
+
+/// A product of K = 1 is one multiplication for each result, of elements that each row and each column has.
+fn outer(enc: &mut CommandEncoder, [a, b, dst]: [&DeviceView; 3]) -> Result<()> {
+    let repeated = |v: &DeviceView, axis: usize| {
+        let mut v = DeviceView { shape: dst.shape.clone(), ..v.clone() };
+        v.strides[axis] = 0;
+        v
+    };
+    let last = dst.ndim() - 1;
+    let program = Program::single(op("multiply"), &[dst.dtype; 2], dst.dtype);
+    elementwise::run(enc, &program, &[repeated(a, last), repeated(b, last - 1)], std::slice::from_ref(dst))
 }
 
 /// The checked problem with its batch folded; none without results.

@@ -59,7 +59,7 @@ fn product(enc: &mut CommandEncoder, p: &Problem) -> Result<bool> {
     }
     let (matrices, results) = ([Matrix { rows: p.n, parts: [w.ptr, 0, 0] }], [p.d]);
     let j = Joined::alone(None, p.dtype, [p.m, p.k], x.ptr, &matrices, &results);
-    run(enc, &j, &[x.range, w.range], &[p.d_range])
+    record(enc, &j, &[x.range, w.range], &[p.d_range], true)
 }
 
 /// Records the products, if they are better done here; whether it did. `reads` and `writes` are all ranges that they touch.
@@ -69,13 +69,28 @@ pub fn run(
     reads: &[(u64, u64)],
     writes: &[(u64, u64)],
 ) -> Result<bool> {
+    record(enc, j, reads, writes, false)
+}
+
+/// The same; `any_size`: by the kernel that is told the sizes of its only matrix.
+fn record(
+    enc: &mut CommandEncoder,
+    j: &Joined,
+    reads: &[(u64, u64)],
+    writes: &[(u64, u64)],
+    any_size: bool,
+) -> Result<bool> {
     let device = enc.device();
     let form = layout(device.profile(), j.dtype, [j.m, j.k, j.rows()]);
     let Some(form) = form.filter(|_| fits(j) && device.warpgroups()) else { return Ok(false) };
     // FITS: `layout` bounds products of them.
     let program = Program { form, dtype: j.dtype, k: j.k as u32, lengths: j.lengths(), after: j.after };
-    let pipeline = device.pipeline(&program)?;
+    let pipeline = device.pipeline(&if any_size { program.of_any_size() } else { program })?;
     let (mut push, mut written) = (Push::of(j), SmallVec::<[(u64, u64); 8]>::from_slice(writes));
+    if any_size {
+        // In place of scales, of which there are none.
+        push.parts[1][0] = u64::from(program.k) | u64::from(program.lengths[0]) << 32;
+    }
     let units = program.rows().all();
     if form.splits > 1 {
         let bytes = program.left();

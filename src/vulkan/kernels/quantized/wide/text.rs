@@ -9,7 +9,7 @@ use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::vulkan::kernels::matmul::warpgroup::text::{head, kind, put};
 use crate::vulkan::kernels::progress;
 use crate::vulkan::kernels::quantized::push::Push;
-use crate::vulkan::kernels::quantized::units::Units;
+use crate::vulkan::kernels::quantized::units::{Units, place};
 use crate::vulkan::tune::gemv::wide::{BLOCK, COLUMN, Form, SPAN};
 
 /// What the kernel does.
@@ -18,7 +18,7 @@ pub struct Program {
     pub form: Form,
     /// bfloat16 or float16.
     pub dtype: Dtype,
-    /// Length of a row.
+    /// Length of a row; 0: the kernel is told it, and the rows of its only matrix.
     pub k: u32,
     /// Rows of each matrix.
     pub lengths: [u32; 3],
@@ -71,9 +71,45 @@ impl Program {
         (self.form.columns * CHUNKS).div_ceil(self.team())
     }
 
-    /// Spans of a part of K, at most.
-    fn spans(&self) -> u32 {
-        (self.k / SPAN).div_ceil(self.form.teams * self.form.splits)
+    /// The same kernel for a matrix of any size, for products that nothing is joined with: programs meet many shapes of them.
+    pub(super) fn of_any_size(self) -> Program {
+        Program { k: 0, lengths: [1, 0, 0], ..self }
+    }
+
+    /// The lengths of rows in registers: bytes of a row (`bytes`), its spans (`all`), those of a part of K at most (`spans`) and turns of the
+    /// loop (`loops`).
+    fn sizes(&self, o: &mut String) {
+        let (parts, body) = (self.form.teams * self.form.splits, self.form.body());
+        if self.k > 0 {
+            let spans = (self.k / SPAN).div_ceil(parts);
+            return put(
+                o,
+                format_args!(
+                    "mov.u32 bytes,{}; mov.u32 all,{}; mov.u32 spans,{spans}; mov.u32 loops,{};",
+                    2 * self.k,
+                    self.k / SPAN,
+                    spans.div_ceil(body)
+                ),
+            );
+        }
+        put(
+            o,
+            format_args!(
+                "ld.param.u32 all,[args+{}]; shl.b32 bytes,all,1; shr.u32 all,all,{}; add.u32 spans,all,{}; div.u32 spans,spans,{parts}; add.u32 loops,spans,{}; div.u32 loops,loops,{body};",
+                place(1, 0),
+                SPAN.ilog2(),
+                parts - 1,
+                body - 1
+            ),
+        );
+    }
+
+    /// The rows of the matrix at hand, in `len`.
+    fn length(&self, o: &mut String) {
+        match self.k {
+            0 => put(o, format_args!("ld.param.u32 len,[args+{}];", place(1, 0) + 4)),
+            _ => self.rows().length(o),
+        }
     }
 
     /// Pairs of results that a row of x has of a block.
@@ -132,33 +168,31 @@ impl Program {
             format_args!(
                 ".shared .align 128 .b8 ring[{bytes}];
 .reg .pred p,q,one,two,live,there<{turns}>,has<{turns}>,mine;
-.reg .b32 tid,lane,warp,g,t,rows,unit,local,tmp,left,loops,len,row0,row1,low,high,at,v,r,pk,team,block,split,part,meeting,size<{turns}>,to<{turns}>;
+.reg .b32 tid,lane,warp,g,t,rows,unit,local,tmp,left,loops,len,row0,row1,low,high,at,v,r,pk,team,block,split,part,meeting,bytes,all,spans,size<{turns}>,to<{turns}>;
 .reg .b32 c<{held}>,b<{columns}>,h<14>,ar<2>;
 .reg .b16 hl,hh;
 .reg .f32 tot<{sums}>,e<6>,y<4>,w<2>;
 .reg .b64 wa,wb,xa,from<{turns}>,l,m,da;
 ld.param.u32 rows,[args+{at_rows}];
 mov.u32 tid,%tid.x; shr.u32 warp,tid,5; and.b32 lane,tid,31; shr.u32 g,lane,2; and.b32 t,lane,3; mov.u32 tmp,%ctaid.x; div.u32 unit,tmp,{splits}; rem.u32 split,tmp,{splits};
-div.u32 team,warp,{blocks}; rem.u32 block,warp,{blocks}; add.u32 meeting,team,1; mad.lo.u32 part,split,{teams},team; mul.lo.u32 part,part,{spans};
-mov.u32 left,{all}; sub.u32 left,left,part; min.s32 left,left,{spans}; mov.u32 loops,{loops};",
+div.u32 team,warp,{blocks}; rem.u32 block,warp,{blocks}; add.u32 meeting,team,1; mad.lo.u32 part,split,{teams},team;",
                 bytes = (teams * ring * self.stage()).max(self.flag() + 4),
                 turns = self.turns(),
                 held = HELD * window,
                 sums = columns / 2,
                 at_rows = offset_of!(Push, rows),
                 blocks = self.form.blocks,
-                spans = self.spans(),
-                all = self.k / SPAN,
-                loops = self.spans().div_ceil(self.form.body()),
             ),
         );
+        self.sizes(o);
+        put(o, format_args!("mul.lo.u32 part,part,spans; sub.u32 left,all,part; min.s32 left,left,spans;"));
     }
 
     /// Where a lane's rows of weights lie, and what a thread brings of x and reads. Rows beyond the matrix' are its last one.
     fn places(&self, o: &mut String) {
         let rows = self.rows();
         rows.matrix_of(o, "unit");
-        rows.length(o);
+        self.length(o);
         put(
             o,
             format_args!(
@@ -173,8 +207,7 @@ mov.u32 left,{all}; sub.u32 left,left,part; min.s32 left,left,{spans}; mov.u32 l
             put(
                 o,
                 format_args!(
-                    "mul.wide.u32 l,{row},{}; add.u64 {to},{to},l; mul.wide.u32 l,t,16; add.u64 {to},{to},l; mul.wide.u32 l,part,{ROW}; add.u64 {to},{to},l;",
-                    2 * self.k
+                    "mul.wide.u32 l,{row},bytes; add.u64 {to},{to},l; mul.wide.u32 l,t,16; add.u64 {to},{to},l; mul.wide.u32 l,part,{ROW}; add.u64 {to},{to},l;"
                 ),
             );
         }
@@ -192,11 +225,10 @@ mov.u32 left,{all}; sub.u32 left,left,part; min.s32 left,left,{spans}; mov.u32 l
                 o,
                 format_args!(
                     "add.u32 tmp,row1,{}; setp.lt.u32 has{i},tmp,{}; shr.u32 v,tmp,3; and.b32 r,tmp,7; setp.lt.u32 there{i},v,rows; selp.u32 row0,v,0,there{i};
-mul.wide.u32 from{i},row0,{}; mul.wide.u32 l,r,16; add.u64 from{i},from{i},l;
+mul.wide.u32 from{i},row0,bytes; mul.wide.u32 l,r,16; add.u64 from{i},from{i},l;
 and.b32 tmp,v,1; shl.b32 tmp,tmp,2; xor.b32 r,r,tmp; mad.lo.u32 to{i},v,{ROW},at; mad.lo.u32 to{i},r,16,to{i};",
                     self.team() * i,
-                    self.form.columns * CHUNKS,
-                    2 * self.k
+                    self.form.columns * CHUNKS
                 ),
             );
         }
