@@ -59,6 +59,27 @@ def test_batches(rng, kind, head, batch, heads, kv, end, dtype):
     check(d, offsets, "_several_")
 
 
+@pytest.mark.parametrize("kind", ["bool", "added", None])
+@pytest.mark.parametrize(
+    "batch, heads, kv, end, dtype",
+    [
+        (8, 8, 2, 300, "bfloat16"),
+        (2, 24, 2, 70, "bfloat16"),
+        (5, 7, 7, 17, "float16"),
+        (3, 5, 1, 1000, "float16"),
+    ],
+)
+def test_heads_of_ninety_six(rng, kind, batch, heads, kv, end, dtype):
+    """Their values end within what a lane reads at once; those that are normalised go elsewhere."""
+    mask, offsets = padded(rng, kind, batch, heads, end, dtype)
+    given = mx.array(offsets)
+    mx.eval(given)
+    how = {"past": end - 1, "end": end, "room": end, "mask": mask, "offset": given, "head": 96}
+    for normalised in (False, True):
+        d = Decoder(rng, dtype, batch, heads, kv, normalised=normalised, **how)
+        check(d, offsets, None if normalised else "_several_")
+
+
 @pytest.mark.parametrize("place", [0, 15, 16, 127, 128, 299])
 def test_a_newest_key_amid_others(rng, place):
     mask, _ = padded(rng, "bool", 3, 8, 300, "bfloat16")
@@ -95,7 +116,8 @@ class Behind:
 
     def __init__(self, rng, heads, kv, head, past, hidden, dtype="bfloat16"):
         self.dtype = dtype
-        self.d = Decoder(rng, dtype, 1, heads, kv, head=head, past=past, room=past + 1)
+        how = {"past": past, "room": past + 1, "normalised": head % 64 == 0}
+        self.d = Decoder(rng, dtype, 1, heads, kv, head=head, **how)
         self.o = t.Matrix(rng, hidden, heads * head, dtype)
         self.x = t.normal(rng, 1, 1, hidden, dtype=dtype)
 
@@ -126,6 +148,8 @@ class Behind:
         (8, 8, 128, 5000, 1024, "bfloat16"),
         (16, 8, 128, 37, 1024, "float16"),
         (16, 2, 64, 130, 1024, "float16"),
+        (32, 32, 96, 511, 3072, "bfloat16"),
+        (16, 4, 96, 37, 1024, "float16"),
     ],
 )
 def test_a_product_behind_attention(rng, heads, kv, head, past, hidden, dtype):

@@ -32,7 +32,7 @@ pub(in crate::vulkan) const FRONT_LEFT: u32 = 2 << 20;
 /// (the vector kernel) 23.6 and 19.3.
 const ALONE: u64 = 1024;
 /// Features of heads that there are kernels for.
-const FEATURES: [u64; 2] = [64, 128];
+const FEATURES: [u64; 3] = [64, 96, 128];
 /// Fewest keys of a part (an estimate), and most parts, which the last workgroup has in registers.
 const FEW_KEYS: u64 = 64;
 const MOST_PARTS: u64 = 16;

@@ -58,7 +58,7 @@ setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q;"
             Self::greatest(o);
             put(o, format_args!("sub.f32 f{i},m{i},fin; ex2.approx.ftz.f32 f{i},f{i};"));
         }
-        for i in 0..self.features / 4 {
+        for i in 0..self.padded() / 4 {
             put(o, format_args!("mul.f32 o{i},o{i},f{};", i % 2));
         }
         put(
@@ -71,8 +71,8 @@ setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q;"
                 held = self.shared("held"),
                 half = WARPS / 2 - 1,
                 warps = WARPS / 2,
-                all = self.rows * 4 * self.features,
-                two = 8 * self.features,
+                all = self.rows * 4 * self.padded(),
+                two = 8 * self.padded(),
             ),
         );
         self.fours(o, |o, row, [place, first]| {
@@ -92,8 +92,8 @@ setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q;"
     /// Fours of features of a row that a lane has: which row, where they lie, and the first of their registers, of which every other is its.
     fn fours(self, o: &mut String, each: impl Fn(&mut String, u32, [u32; 2])) {
         for row in 0..2 {
-            for four in 0..self.features / 32 {
-                let place = 4 * (row * self.features + four / 2 * 64 + four % 2 * 4);
+            for four in 0..self.padded() / 32 {
+                let place = 4 * (row * self.padded() + four / 2 * 64 + four % 2 * 4);
                 each(o, row, [place, 8 * four + row]);
             }
         }
@@ -101,15 +101,16 @@ setp.eq.f32 q,top,{NOTHING}; selp.f32 fin,zf,top,q;"
 
     /// Four features of a row for each thread, as d0 to d3, beside the greatest score `top`, and the sum of weights.
     pub(super) fn gather(self, o: &mut String) {
-        let fours = self.features / 4;
+        let fours = self.padded() / 4;
         put(
             o,
             format_args!(
-                "shr.u32 j,tid,{log}; and.b32 u,tid,{mask}; setp.lt.u32 here,j,{rows}; min.u32 whose,j,{last}; mad.lo.u32 t0,tile,{rows},whose; setp.lt.and.u32 here,t0,{group},here;
+                "shr.u32 j,tid,{log}; and.b32 u,tid,{mask}; setp.lt.u32 here,j,{rows}; min.u32 whose,j,{last}; mad.lo.u32 t0,tile,{rows},whose; setp.lt.and.u32 here,t0,{group},here; setp.lt.and.u32 here,u,{there},here;
 ld.param.u32 t1,[args+{lines}]; mad.lo.u32 line,batch,t1,kv; mad.lo.u32 line,line,{group},t0;
 mov.u32 t1,{tops}; shl.b32 t0,whose,5; add.u32 t1,t1,t0; ld.shared.v4.f32 {{{b0}}},[t1]; ld.shared.v4.f32 {{{b4}}},[t1+16]; ld.shared.v4.f32 {{{b8}}},[t1+{sums}]; ld.shared.v4.f32 {{{b12}}},[t1+{more}];",
                 log = fours.ilog2(),
                 mask = fours - 1,
+                there = self.features / 4,
                 rows = self.rows,
                 last = self.rows - 1,
                 group = self.group,
@@ -136,7 +137,7 @@ mov.u32 t1,{tops}; shl.b32 t0,whose,5; add.u32 t1,t1,t0; ld.shared.v4.f32 {{{b0}
             format_args!(
                 "mov.u32 t1,{}; mul.lo.u32 t0,whose,{}; add.u32 t1,t1,t0; shl.b32 t0,u,4; add.u32 t1,t1,t0;",
                 self.shared("held"),
-                4 * self.features
+                4 * self.padded()
             ),
         );
         (0..4).for_each(|i| put(o, format_args!("mov.f32 d{i},zf;")));
@@ -145,7 +146,7 @@ mov.u32 t1,{tops}; shl.b32 t0,whose,5; add.u32 t1,t1,t0; ld.shared.v4.f32 {{{b0}
                 o,
                 format_args!(
                     "ld.shared.v4.f32 {{b0,b1,b2,b3}},[t1+{}];",
-                    warp * self.rows * 4 * self.features
+                    warp * self.rows * 4 * self.padded()
                 ),
             );
             (0..4).for_each(|i| put(o, format_args!("add.f32 d{i},d{i},b{i};")));

@@ -47,13 +47,11 @@ type Ranges = SmallVec<[(u64, u64); 12]>;
 /// Whether the kernel knows what comes before the products.
 fn known(q: &DeviceView, dst: &DeviceView, newest: &Newest) -> bool {
     let plain = matches!(q.dtype, Dtype::F16 | Dtype::BF16) && dst.ptr.is_multiple_of(8);
-    let dims = newest.form.dims as u32;
     // A pair's other element is another lane's, which has eight.
-    let turns = match newest.form.traditional {
-        true => dims.is_multiple_of(8),
-        false => dims.is_multiple_of(16) && (dims / 16).is_power_of_two(),
-    };
-    plain && turns && newest.normed()
+    let turns = newest.form.dims % if newest.form.traditional { 8 } else { 16 } == 0;
+    // Sums of squares are those of the kernel for rows, which lies otherwise where these are padded.
+    let sums = newest.eps.is_none() || q.shape[3] % 64 == 0;
+    plain && turns && sums && newest.normed()
 }
 
 /// The kernel of such a cut.

@@ -37,7 +37,7 @@ impl Program {
         put(
             o,
             format_args!(
-                "shr.u32 j,tid,{log}; and.b32 u,tid,{mask}; setp.lt.u32 mine,j,{all}; setp.ge.u32 plain,j,{value}; setp.eq.u32 q,j,{rows};
+                "shr.u32 j,tid,{log}; and.b32 u,tid,{mask}; setp.lt.u32 mine,j,{all}; setp.lt.and.u32 mine,u,{own},mine; setp.ge.u32 plain,j,{value}; setp.eq.u32 q,j,{rows};
 mad.lo.u32 whose,tile,{rows},j; min.u32 whose,whose,{heads}; mad.lo.u32 whose,kv,{group},whose; setp.ge.u32 p,j,{rows}; selp.u32 whose,kv,whose,p;
 ld.param.u32 t0,[args+{q0}]; ld.param.u32 t1,[args+{k0}]; ld.param.u32 t2,[args+{v0}]; selp.b32 t0,t1,t0,q; selp.b32 t0,t2,t0,plain; mul.lo.u32 t0,t0,batch;
 ld.param.u32 t1,[args+{q1}]; ld.param.u32 t2,[args+{k1}]; selp.b32 t1,t2,t1,q; ld.param.u32 t2,[args+{v1}]; selp.b32 t1,t2,t1,plain; mad.lo.u32 t0,t1,whose,t0; shl.b32 t1,u,4; add.u32 t0,t0,t1;
@@ -48,6 +48,7 @@ ld.param.u64 d64,[args+{qa}]; ld.param.u64 e64,[args+{ka}]; selp.b64 d64,e64,d64
                 rows = self.rows,
                 value = self.rows + 1,
                 all = self.rows + 2,
+                own = self.features / 8,
                 heads = self.group - 1,
                 group = self.group,
                 q0 = self.arg(place!(q_steps)),
@@ -178,11 +179,11 @@ ANGLED:",
         let angles = self.shared("angles");
         let (half, apart) = (self.dims / 16, !self.traditional);
         match apart {
+            // The lane with the other element of each pair.
             true => put(
                 o,
                 format_args!(
-                    "and.b32 t1,u,{half}; setp.ne.u32 upper,t1,0; and.b32 t1,u,{}; shl.b32 t1,t1,6; mov.u32 t2,{angles}; add.u32 t1,t1,t2;",
-                    half - 1,
+                    "setp.ge.u32 upper,u,{half}; selp.u32 t0,{half},0,upper; sub.u32 t1,u,t0; add.u32 t2,lane,{half}; shl.b32 t0,t0,1; sub.u32 at,t2,t0; shl.b32 t1,t1,6; mov.u32 t2,{angles}; add.u32 t1,t1,t2;",
                 ),
             ),
             false => put(o, format_args!("shl.b32 t1,u,5; mov.u32 t2,{angles}; add.u32 t1,t1,t2;")),
@@ -190,7 +191,7 @@ ANGLED:",
         // The newest value is not turned either.
         put(o, format_args!("setp.ge.u32 beyond,u,{}; or.pred beyond,beyond,plain;", self.dims / 8));
         for i in (0..4).filter(|_| apart) {
-            put(o, format_args!("shfl.sync.bfly.b32 y{i},c{i},{half},31,-1;"));
+            put(o, format_args!("shfl.sync.idx.b32 y{i},c{i},at,31,-1;"));
         }
         for i in 0..4 {
             if apart {

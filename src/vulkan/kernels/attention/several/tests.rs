@@ -305,11 +305,29 @@ fn short_heads_and_many_of_them() {
     .run();
 }
 
+/// Of 96 features, which registers and shared memory have as 128: all turned, a part, neighbours; parts of the keys, all masks, a place in
+/// the last row of memory.
+#[test]
+fn heads_of_ninety_six() {
+    let sizes = Sizes { batch: 2, kv: 2, n: 97, span: 112, place: 40 };
+    let p = Program { features: 96, dims: 96, norm: false, ..PLAIN };
+    for (dims, traditional) in [(96, false), (64, false), (48, false), (16, false), (96, true), (24, true)] {
+        Case::new(Program { dims, traditional, ..p }, sizes).run();
+    }
+    let parts = Sizes { batch: 3, kv: 1, n: 300, span: 80, place: 299 };
+    let several = Program { parts: 4, group: 11, rows: 8, tiles: 2, sinks: true, mask: Mask::Add, ..p };
+    Case::new(several, parts).run();
+    let alone = Program { dtype: Dtype::F16, group: 1, rows: 1, mask: Mask::None, ..p };
+    Case::new(alone, Sizes { span: 304, ..parts }).run();
+}
+
 /// A part of a head, neighbours, both; one sequence that a chain begins with takes the same text.
 #[test]
 fn some_features_or_neighbours_are_turned() {
     let sizes = Sizes { batch: 2, kv: 2, n: 97, span: 112, place: 40 };
-    for (dims, traditional) in [(64, false), (32, false), (16, false), (128, true), (64, true), (24, true)] {
+    for (dims, traditional) in
+        [(64, false), (32, false), (16, false), (128, true), (64, true), (24, true), (96, false), (80, false)]
+    {
         Case::new(Program { dims, traditional, ..PLAIN }, sizes).run();
         let p = Program { features: 64, dims: dims.min(64), traditional, norm: false, ..PLAIN };
         Case::new(Program { dtype: Dtype::F16, ..p }, sizes).run();

@@ -14,7 +14,7 @@ use crate::vulkan::tune::attention::several::{AHEAD, KEYS, THREADS, TOGETHER, WA
 pub struct Program {
     /// bfloat16 or float16.
     pub dtype: Dtype,
-    /// Of a head: 64 or 128.
+    /// Of a head: 64, 96 or 128.
     pub features: u32,
     /// Of which so many are turned, as neighbours or half of them apart.
     pub dims: u32,
@@ -59,14 +59,24 @@ impl Program {
         self.kv * self.tiles
     }
 
-    /// Sixteen bytes of a row.
-    pub(super) fn chunks(self) -> u32 {
-        self.features / 8
+    /// Features that registers and shared memory have room for: those of values come by 64. What is behind a head's own is never stored.
+    pub(super) fn padded(self) -> u32 {
+        self.features.next_multiple_of(64)
     }
 
-    /// Bytes of a row.
+    /// Sixteen bytes of a row in shared memory.
+    pub(super) fn chunks(self) -> u32 {
+        self.padded() / 8
+    }
+
+    /// Bytes of a row in memory, and in shared memory.
     pub(super) fn bytes(self) -> u32 {
         2 * self.features
+    }
+
+    /// See `bytes`.
+    pub(super) fn row(self) -> u32 {
+        2 * self.padded()
     }
 
     /// Bytes of the greatest scores of rows and warps, behind which their sums lie.
@@ -87,10 +97,10 @@ impl Program {
     /// Bytes of shared memory: rows that are ready, angles, extremes and sums, values of half of the warps, a number.
     fn pieces(self) -> [(&'static str, u32); 5] {
         [
-            ("rows", (self.rows + 2) * self.bytes()),
+            ("rows", (self.rows + 2) * self.row()),
             ("angles", 4 * self.features),
             ("tops", 2 * self.extremes()),
-            ("held", WARPS / 2 * self.rows * 4 * self.features),
+            ("held", WARPS / 2 * self.rows * 4 * self.padded()),
             ("flag", 16),
         ]
     }
@@ -139,16 +149,16 @@ impl Program {
         put(
             o,
             format_args!(
-                ".reg .pred p,q,l0,l1,n0,n1,v<4>,live,mine,plain,beyond,upper,high,r0,r1,here,stored;
+                ".reg .pred p,q,l0,l1,n0,n1,v<4>,near,live,mine,plain,beyond,upper,high,r0,r1,here,stored;
 .reg .b32 tid,lane,warp,g,t,part,tile,kv,batch,begin,end,key0,place,ks,vs,ms,own,own1,zero,t0,t1,t2,j,u;
 .reg .b32 x<{all}>,qq<{q}>,mk<4>,hi<2>,lo<2>,a<4>,c<4>,w<4>,y<4>,whose,at,newest,line;
 .reg .b16 h0,h1;
 .reg .f32 s<16>,o<{out}>,m<2>,l0f,l1f,top,fin,f,f0,f1,scale,d<8>,b<32>,sum,root,z,z2,zf,angle;
 .reg .f64 wide0,wide1,wide2;
 .reg .b64 ka,ka8,va,va1,kb,vb,ma,mb,d64,e64;",
-                all = 2 * self.quarter(),
+                all = self.padded() / 4,
                 q = self.quarter() / 2 * self.halves(),
-                out = self.features / 4,
+                out = self.padded() / 4,
             ),
         );
     }
@@ -225,7 +235,7 @@ mul.lo.u32 u,kv,{group}; mul.lo.u32 t2,tile,{rows}; shl.b32 own,t,1; add.u32 own
 
     /// Brings the warp's first values and its next keys and values to the second-level cache: a line of 128 bytes by each lane.
     pub(super) fn ahead(self, o: &mut String) {
-        let lines = self.bytes() / LINE;
+        let lines = self.row() / LINE;
         put(o, format_args!("shr.u32 t0,lane,{}; and.b32 t1,lane,{};", lines.ilog2(), lines - 1));
         put(
             o,
@@ -285,13 +295,18 @@ mul.lo.u32 u,kv,{group}; mul.lo.u32 t2,tile,{rows}; shl.b32 own,t,1; add.u32 own
 
     /// Asks for the lane's eighths of the values of four keys, which are nothing where there is no key.
     fn fetch_values(self, o: &mut String) {
-        let of_key = self.quarter() / 2;
-        put(o, format_args!("shl.b32 t0,t,1; add.u32 t0,key0,t0;"));
+        let of_key = self.padded() / 16;
+        // Eighths of the last 64 features that there are.
+        let last = self.features % 64 / 8;
+        put(o, format_args!("shl.b32 t0,t,1; add.u32 t0,key0,t0; setp.lt.u32 near,g,{last};"));
         (0..4 * of_key).for_each(|i| put(o, format_args!("mov.b32 x{i},zero;")));
         for (i, by) in BESIDE.into_iter().enumerate() {
             put(o, format_args!("add.u32 t1,t0,{by}; setp.lt.u32 v{i},t1,end; mad.wide.u32 va1,vs,{by},va;"));
-            for half in 0..self.features / 64 {
+            for half in 0..self.padded() / 64 {
                 let to = four("x", of_key * i as u32 + 4 * half);
+                if 64 * (half + 1) > self.features {
+                    put(o, format_args!("and.pred v{i},v{i},near;"));
+                }
                 put(
                     o,
                     format_args!("@v{i} ld.global.nc.L1::no_allocate.v4.b32 {{{to}}},[va1+{}];", 128 * half),
@@ -307,7 +322,7 @@ mul.lo.u32 u,kv,{group}; mul.lo.u32 t2,tile,{rows}; shl.b32 own,t,1; add.u32 own
             format_args!(
                 "mov.u32 t0,{}; add.u32 newest,t0,{}; shl.b32 t1,t,4; and.b32 t2,g,3; setp.ge.u32 high,g,4; setp.ge.u32 upper,t,2;",
                 self.shared("rows"),
-                self.rows * self.bytes(),
+                self.rows * self.row(),
             ),
         );
         // The left side has two quarters of a chunk in rows of their own: so has the right side in columns.
@@ -318,7 +333,7 @@ mul.lo.u32 u,kv,{group}; mul.lo.u32 t2,tile,{rows}; shl.b32 own,t,1; add.u32 own
                     "add.u32 u,t2,{}; min.u32 u,u,{}; mad.lo.u32 u,u,{},t0; add.u32 u,u,t1;",
                     4 * half,
                     self.rows - 1,
-                    self.bytes()
+                    self.row()
                 ),
             );
             for c in 0..self.features / 32 {
@@ -333,7 +348,7 @@ mul.lo.u32 u,kv,{group}; mul.lo.u32 t2,tile,{rows}; shl.b32 own,t,1; add.u32 own
                 );
             }
         }
-        (0..self.features / 4).for_each(|i| put(o, format_args!("mov.f32 o{i},zf;")));
+        (0..self.padded() / 4).for_each(|i| put(o, format_args!("mov.f32 o{i},zf;")));
         put(
             o,
             format_args!(
@@ -469,20 +484,20 @@ movmatrix.sync.aligned.m8n8.trans.b16 hi{i},hi{i}; movmatrix.sync.aligned.m8n8.t
                 ),
             );
         }
-        for i in 0..self.features / 4 {
+        for i in 0..self.padded() / 4 {
             put(o, format_args!("mul.f32 o{i},o{i},f{};", i % 2));
         }
     }
 
     /// The product of the values, two keys' elements a word, with the weights.
     fn add_values(self, o: &mut String) {
-        let of_key = self.quarter() / 2;
+        let of_key = self.padded() / 16;
         put(o, format_args!("shl.b32 t1,g,4; add.u32 t1,newest,t1; shl.b32 t0,t,1; add.u32 t0,key0,t0;"));
         for (i, by) in BESIDE.into_iter().enumerate() {
             put(o, format_args!("add.u32 t2,t0,{by}; setp.eq.u32 q,t2,place;"));
-            for half in 0..self.features / 64 {
+            for half in 0..self.padded() / 64 {
                 let to = four("x", of_key * i as u32 + 4 * half);
-                put(o, format_args!("@q ld.shared.v4.b32 {{{to}}},[t1+{}];", self.bytes() + 128 * half));
+                put(o, format_args!("@q ld.shared.v4.b32 {{{to}}},[t1+{}];", self.row() + 128 * half));
             }
         }
         for word in 0..of_key {

@@ -319,6 +319,8 @@ fn chains_begin_with_attention() {
         (Dtype::BF16, 64, [1, 1, 16], [300, 299], false, 17),
         (Dtype::F16, 128, [2, 4, 4], [150, 149], false, 9),
         (Dtype::F16, 64, [2, 3, 1], [40, 39], true, 3),
+        (Dtype::BF16, 96, [2, 4, 4], [150, 149], true, 9),
+        (Dtype::F16, 96, [1, 2, 16], [300, 7], true, 17),
     ] {
         let case = Case::one(dtype, features, heads, [n, place], masked);
         let (mut c, mut m) = (Chance(9), Memory::default());
