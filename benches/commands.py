@@ -14,6 +14,7 @@ import importlib
 
 import mlx.core as mx
 import mlx.nn as nn
+from mlx.utils import tree_map_with_path
 
 HIDDEN, INNER, VOCABULARY = 1024, 2048, 512
 COMMON = {
@@ -104,6 +105,45 @@ ARCHITECTURES = {
         "mlp_bias": False,
     },
     "dots1": {**ROUTED, "attention_bias": False},
+    "glm4_moe": {
+        **ROUTED,
+        "attention_bias": True,
+        "partial_rotary_factor": 0.5,
+        "rope_scaling": {},
+        "use_qk_norm": True,
+    },
+    "minimax": {
+        "num_local_experts": 16,
+        "num_experts_per_tok": 4,
+        "shared_intermediate_size": 0,
+        "rotary_dim": 64,
+    },
+    "lfm2_moe": {
+        **PICKS,
+        "norm_topk_prob": True,
+        "use_expert_bias": True,
+        "num_dense_layers": 0,
+        "norm_eps": 1e-5,
+        "conv_bias": False,
+        "conv_L_cache": 3,
+        "full_attn_idxs": [0, 2, 3],
+    },
+    "ernie4_5_moe": {
+        "use_bias": False,
+        "moe_num_experts": 16,
+        "moe_k": 4,
+        "moe_intermediate_size": 512,
+        "moe_gate_act": "sigmoid",
+    },
+    "bailing_moe": {
+        **PICKS,
+        "num_shared_experts": 1,
+        "norm_topk_prob": True,
+        "first_k_dense_replace": 0,
+        "moe_router_enable_expert_bias": True,
+        "score_function": "sigmoid",
+        "use_qk_norm": True,
+    },
     "deepseek_v3": {
         **ROUTED,
         "kv_lora_rank": 512,
@@ -158,7 +198,9 @@ def token(name, layers, dtype, routers):
     config |= {"num_hidden_layers": layers, "n_layer": layers}
     args = {k: v for k, v in config.items() if v is not None}
     model = module.Model(module.ModelArgs.from_dict(args))
-    model.set_dtype(dtype)
+    casts = getattr(model, "cast_predicate", lambda _: True)
+    cast = tree_map_with_path(lambda k, v: v.astype(dtype) if casts(k) else v, model.parameters())
+    model.update(cast)
     how = quantised(name, model, routers)
     nn.quantize(model, group_size=64, bits=4, class_predicate=how)
     cache = make_prompt_cache(model)

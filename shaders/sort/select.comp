@@ -2,12 +2,18 @@
 // The elements of each row whose ranks are FROM to FROM + COUNT, as sorting has them: their places, and numbers at those
 // places. A workgroup has a row, in which every element counts those before it; rows are short.
 //   SOFT       the row is its softmax, rounded as if it had been stored
-//   APART      numbers come from another row than the keys (dtype B)
+//   APART      numbers come from another row than the keys (dtype N)
 //   NEGATED    ranks are those of the negative elements
-//   AFTER      what becomes of the chosen numbers: 1 divided by their sum, 2 their softmax
-// Numbers are rounded to dtype B where single kernels would round them.
+//   BEFORE     steps that make key and number, of dtypes A and N, of an element `a0` of dtype R in column `col`
+//   AFTER      what becomes of the chosen numbers: 1 divided by their sum, 2 their softmax, 3 what BEHIND returns: steps
+//              over such a number `a0`, and, with SUMS, the sum `a1` of all of them
+//   OTHERS     how many further arrays such steps (AROUND) read
+// Numbers are rounded to dtype N where single kernels would round them; what is stored has dtype B.
 #include "lib/float_controls.glsl"
 #include "lib/codecs.glsl"
+#ifdef AROUND
+#include "lib/types.glsl"
+#endif
 #include "lib/math.glsl"
 #include "lib/expf.glsl"
 #include "sort/order.glsl"
@@ -26,6 +32,9 @@ layout(constant_id = 2) const uint COUNT = 1u;
 #include "lib/progress.glsl"
 layout(push_constant, scalar) uniform Push {
     uint64_t keys, numbers, places, chosen;
+#ifdef OTHERS
+    uint64_t others[OTHERS];
+#endif
     uint rows, n;
     PROGRESS_WORDS
 };
@@ -48,12 +57,24 @@ shared uint ranked[WG * ITEMS];
 shared float taken[COUNT];
 #endif
 
-#if B_SIZE == 2
-uint b_bits(uint64_t p) { return uint(Raw2(p).v); }
+#if N_SIZE == 2
+uint n_bits(uint64_t p) { return uint(Raw2(p).v); }
 #else
-uint b_bits(uint64_t p) { return Raw4(p).v; }
+uint n_bits(uint64_t p) { return Raw4(p).v; }
 #endif
-float b_rounded(float x) { return B_DEC(B_ENC(x)); }
+float n_rounded(float x) { return N_DEC(N_ENC(x)); }
+
+#ifdef BEFORE
+#if R_SIZE == 2
+float element(uint64_t p) { return R_DEC(uint(Raw2(p).v)); }
+#else
+float element(uint64_t p) { return R_DEC(Raw4(p).v); }
+#endif
+void before(float a0, uint col, out float key, out float number) { BEFORE }
+#endif
+#ifdef BEHIND
+float behind(float a0, float a1) { BEHIND }
+#endif
 
 #if AFTER
 // The numbers of the row after all are chosen.
@@ -61,7 +82,13 @@ float followed(uint i) {
     float x = taken[i], sum = 0.0;
 #if AFTER == 1
     [[dont_unroll]] for (uint k = 0u; k < COUNT; ++k) sum += taken[k];
-    return m_div(x, b_rounded(sum));
+    return m_div(x, n_rounded(sum));
+#elif AFTER == 3
+#ifdef SUMS
+    [[dont_unroll]] for (uint k = 0u; k < COUNT; ++k) sum += taken[k];
+    sum = n_rounded(sum);
+#endif
+    return behind(x, sum);
 #else
     float top = taken[0];
     [[dont_unroll]] for (uint k = 1u; k < COUNT; ++k) top = max(top, taken[k]);
@@ -81,9 +108,19 @@ void choose() {
 #endif
     uint64_t first = uint64_t(row) * n, out_ = uint64_t(row) * COUNT;
     uint bits[ITEMS], key[ITEMS], rank[ITEMS];
+#ifdef BEFORE
+    float made[ITEMS];
+#endif
     [[unroll]] for (uint j = 0u; j < ITEMS; ++j) {
         uint i = lane + j * WG;
+#ifdef BEFORE
+        float by = 0.0;
+        made[j] = 0.0;
+        if (i < n) before(element(keys + (first + i) * R_SIZE), i, by, made[j]);
+        bits[j] = A_ENC(by);
+#else
         bits[j] = i < n ? a_bits(keys + (first + i) * A_SIZE) : 0u;
+#endif
         rank[j] = 0u;
     }
 #ifdef SOFT
@@ -127,7 +164,9 @@ void choose() {
         if (i >= n || place >= COUNT) continue;
         Raw4(places + (out_ + place) * 4ul).v = i;
 #ifdef APART
-        float number = B_DEC(b_bits(numbers + (first + i) * B_SIZE));
+        float number = N_DEC(n_bits(numbers + (first + i) * N_SIZE));
+#elif defined(BEFORE)
+        float number = made[j];
 #else
         float number = A_DEC(bits[j]);
 #endif

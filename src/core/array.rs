@@ -334,6 +334,14 @@ impl Array {
         Arc::strong_count(&self.0)
     }
 
+    /// How many handles to outputs of the node that computes this array there are.
+    pub fn handles_of(&self, node: &Node) -> usize {
+        match node.siblings.as_ref().and_then(|s| s.outputs.get()) {
+            Some(all) => all.iter().map(Weak::strong_count).sum(),
+            None => self.handles(),
+        }
+    }
+
     fn link(&self) -> std::sync::MutexGuard<'_, Link> {
         fork::lock(&self.0.link)
     }

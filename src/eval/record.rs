@@ -63,7 +63,7 @@ fn joined(
         gpu.push(stream);
     }
     if let Err(e) = members.all.iter().try_for_each(|m| pending.finish(&m.node.inputs)) {
-        members.all.iter().for_each(|m| restore(&m.node, std::slice::from_ref(&m.array)));
+        members.all.iter().for_each(|m| restore(&m.node, &m.array.outputs_of(&m.node)));
         return Err(e);
     }
     let mut outputs: SmallVec<[Array; 3]> = SmallVec::new();
@@ -199,7 +199,10 @@ pub(super) fn schedule_apart(roots: &[Array]) -> Result<()> {
 fn planned(steps: &[Step], own: Option<&Arc<Event>>) -> Plan {
     let plan = fusion::plan(steps, own);
     let left_out = steps.iter().enumerate().filter(|(i, _)| own.is_some() && plan.leaves_out(*i));
-    left_out.for_each(|(_, s)| s.node.iter().for_each(|node| s.array.leave(node.clone())));
+    let leave = |a: &Array, node: &Arc<Node>| {
+        a.outputs_of(node).iter().for_each(|o| o.leave(node.clone()));
+    };
+    left_out.for_each(|(_, s)| s.node.iter().for_each(|node| leave(&s.array, node)));
     plan
 }
 

@@ -2,7 +2,7 @@
 
 use crate::core::{Array, Batched, Derivatives, Jvp, Primitive, Result, Stream, Vjp, Vmap};
 use crate::graph::tape::Tape;
-use crate::kernels::Program;
+use crate::kernels::{Program, RowProgram};
 
 /// What a kernel computes, and how; each pattern has its own.
 pub(super) trait Code: Send + Sync {
@@ -11,6 +11,11 @@ pub(super) trait Code: Send + Sync {
 
     /// The program, if it is one of elementwise operations alone.
     fn program(&self) -> Option<&Program> {
+        None
+    }
+
+    /// The program, if it is one over rows.
+    fn rows(&self) -> Option<&RowProgram> {
         None
     }
 
@@ -34,6 +39,11 @@ impl Fused {
     pub(super) fn new(pattern: &'static str, code: Box<dyn Code>, steps: Tape) -> Fused {
         let name = code.name();
         Fused { pattern, code, steps, name }
+    }
+
+    /// The program, if it is one over rows.
+    pub(super) fn rows(&self) -> Option<&RowProgram> {
+        self.code.rows()
     }
 
     /// The operations one by one.

@@ -19,6 +19,7 @@ mod post_norms;
 mod products;
 mod recorded;
 mod rotations;
+mod routers;
 mod rows;
 mod selections;
 #[cfg(test)]

@@ -192,6 +192,11 @@ impl<'a> Free<'a> {
         if self.of[i] > 0 || step.has_siblings { None } else { step.node.as_ref() }
     }
 
+    /// The same of a step that may have several outputs: it makes none of them where it is joined.
+    pub fn whole_node(&self, i: usize) -> Option<&'a Arc<Node>> {
+        self.steps[i].node.as_ref().filter(|_| self.of[i] == 0)
+    }
+
     /// The primitive of a step on a stream, if it is a `P`.
     pub fn primitive<P: Primitive>(&self, i: usize, stream: Stream) -> Option<(&'a P, &'a [Array])> {
         let node = self.node(i)?;
@@ -267,12 +272,12 @@ impl<'a> Free<'a> {
         (op.row().name == "add").then_some((sum, other))
     }
 
-    /// How many hold the array of step `i`: those who read it, and callers.
+    /// How many hold the array of step `i`, or others that its node makes: those who read it, and callers.
     pub fn users(&self, i: usize) -> usize {
         self.steps[i].handles - 1
     }
 
-    /// Whether nobody holds the array of step `i` but `uses` of the steps to be joined.
+    /// Whether nobody holds the array of step `i`, or others that its node makes, but `uses` of the steps to be joined.
     pub fn only_used(&self, i: usize, uses: usize) -> bool {
         self.users(i) == uses
     }

@@ -216,6 +216,10 @@ impl Code for RowCode {
         self.program.name()
     }
 
+    fn rows(&self) -> Option<&RowProgram> {
+        Some(&self.program)
+    }
+
     fn run_cpu(&self, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         run_cpu(&self.program, &self.shape, &self.modes, inputs, outputs)
     }

@@ -1,48 +1,56 @@
 //! Pattern: the choice of experts. Places of the largest (or least) elements of short rows, by a sort of which a part is
 //! kept, and numbers at those places; with the softmax of the row before, and what the numbers are divided by, or their own
-//! softmax, behind.
+//! softmax, behind, or with elementwise steps around it (`routers`).
 
 use smallvec::{SmallVec, smallvec};
 
-use super::device;
 use super::plan::{Free, Join, Members, Work};
+use super::routers::{At, Joined};
+use super::{device, routers};
 use crate::core::{Array, Dtype, Primitive, Result, Stream};
 use crate::kernels::Inst;
 use crate::kernels::elementwise::table::op;
-use crate::kernels::sort::{Followed, Selection};
+use crate::kernels::sort::around::MAX_OTHERS;
+use crate::kernels::sort::{Around, Followed, Selection};
 use crate::on_gpu;
 use crate::ops::elementwise::instruction;
 use crate::ops::index::indexing::takes_along;
-use crate::ops::reduce::{is_softmax, sums_along};
+use crate::ops::reduce::is_softmax;
 use crate::ops::sort::places_along;
 #[cfg(feature = "vulkan")]
 use crate::ops::support::*;
-use crate::ops::view::{begins_along, is_broadcast, is_stop_gradient};
+use crate::ops::view::{begins_along, is_stop_gradient};
 #[cfg(feature = "vulkan")]
 use crate::vulkan::kernels::{elementwise::dense, sort::select};
 
-type Steps = SmallVec<[usize; 8]>;
+pub(super) type Steps = SmallVec<[usize; 8]>;
+/// Where arrays beside the rows are.
+type Others = SmallVec<[At; MAX_OTHERS]>;
 
 /// Steps behind the order of a row in which its numbers are taken: all that experts do may stand between, where a graph is
 /// walked depth first.
-const REACH: usize = 64;
+pub(super) const REACH: usize = 64;
 
 struct Chosen {
     how: Selection,
     /// The step and the number of its input that rows are ranked by.
-    keys: (usize, usize),
+    keys: At,
     /// The same of the numbers, where they are others.
-    numbers: Option<(usize, usize)>,
+    numbers: Option<At>,
+    /// Steps around the choice.
+    around: Option<(Around, Others)>,
 }
 
 /// What the numbers are, for a row of keys that step `order` puts in order and step `take` reads.
 struct Source {
-    keys: (usize, usize),
-    numbers: Option<(usize, usize)>,
+    keys: At,
+    numbers: Option<At>,
     softmax: bool,
     negated: bool,
     /// Steps that make the keys of the numbers.
     members: Steps,
+    /// Those that make both of one row.
+    before: Option<Joined>,
 }
 
 /// Whether a primitive is an elementwise operation, by its name.
@@ -52,8 +60,19 @@ pub(super) fn is(p: &dyn Primitive, name: &str) -> bool {
 
 fn source(free: &Free, order: usize, take: usize, stream: Stream) -> Option<Source> {
     let (ranked, numbers) = (&free.node(order)?.inputs[0], &free.node(take)?.inputs[0]);
-    let mut found =
-        Source { keys: (order, 0), numbers: None, softmax: false, negated: false, members: Steps::new() };
+    let mut found = Source {
+        keys: (order, 0),
+        numbers: None,
+        softmax: false,
+        negated: false,
+        members: Steps::new(),
+        before: None,
+    };
+    if let Some((before, at)) = routers::before(free, order, take, stream) {
+        (found.keys, found.members) = (at, before.members.clone());
+        found.before = Some(before);
+        return Some(found);
+    }
     if !ranked.same(numbers) {
         let makes = |&m: &usize| {
             let node = free.node(m).filter(|n| n.stream == stream);
@@ -79,38 +98,36 @@ fn source(free: &Free, order: usize, take: usize, stream: Stream) -> Option<Sour
     Some(found)
 }
 
-/// What alone reads the numbers of step `take`: the steps, and the last of them.
-fn followed(free: &Free, take: usize, stream: Stream) -> Option<(Followed, Steps)> {
-    let made = free.array(take);
-    if let Some(j) = free.reader(take, stream) {
-        return is_softmax(&*free.node(j)?.primitive).then(|| (Followed::Softmax, smallvec![j]));
-    }
-    let reads = |j: &usize, a: &Array| {
-        let node = free.node(*j).filter(|n| n.stream == stream);
-        node.is_some_and(|n| n.inputs.iter().any(|x| x.same(a)))
-    };
-    let sums = |j: &usize| {
-        reads(j, made)
-            && free.node(*j).is_some_and(|n| sums_along(&*n.primitive) == Some((made.ndim() - 1, true)))
-    };
-    let sum = free.behind(take).find(sums)?;
-    let mut steps: Steps = smallvec![sum];
-    let mut by = sum;
-    if let Some(j) =
-        free.reader(sum, stream).filter(|&j| free.node(j).is_some_and(|n| is_broadcast(&*n.primitive)))
+/// What becomes of the numbers of step `take`, and the steps that do it; the program of those, where it is more than a division.
+/// Of `plain` numbers it is not: GPUs that take PTX choose among those together with other kernels.
+fn followed(
+    free: &Free,
+    [order, take]: [usize; 2],
+    plain: bool,
+    stream: Stream,
+) -> Option<(Followed, Steps, Option<Joined>)> {
+    if let Some(j) = free.reader(take, stream)
+        && is_softmax(&*free.node(j)?.primitive)
     {
-        steps.push(j);
-        by = j;
+        return Some((Followed::Softmax, smallvec![j], None));
     }
-    let j = free.reader(by, stream)?;
-    let node = free.node(j)?;
-    let fits = is(&*node.primitive, "divide")
-        && node.inputs[0].same(made)
-        && node.inputs[1].same(free.array(by))
-        && free.array(j).shape() == made.shape()
-        && free.only_used(take, 2);
-    steps.push(j);
-    fits.then_some((Followed::Divided, steps))
+    let found = routers::behind(free, [order, take], plain, stream)?;
+    let members = found.members.clone();
+    if routers::divides(&found.program) {
+        return Some((Followed::Divided, members, None));
+    }
+    Some((Followed::Steps, members, Some(found)))
+}
+
+/// What the kernel of a choice gets of steps around it, and where the other arrays are that those read.
+fn around(before: Option<Joined>, behind: Option<Joined>) -> Option<(Around, Others)> {
+    if before.is_none() && behind.is_none() {
+        return None;
+    }
+    let both = || before.iter().chain(&behind).flat_map(|j| &j.others);
+    let (others, spreads) = (both().map(|o| o.0).collect(), both().map(|o| o.1).collect());
+    let [before, behind] = [before, behind].map(|j| j.map(|j| j.program));
+    Some((Around { before, behind, others: spreads }, others))
 }
 
 /// The join that begins with the order of step `i`.
@@ -146,10 +163,10 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     members.push(take);
     let source = source(free, i, take, stream)?;
     members.extend(source.members);
-    let mut chosen = take;
-    let mut after = Followed::Nothing;
-    if let Some((what, steps)) = followed(free, take, stream) {
-        after = what;
+    let plain = source.before.is_none() && free.array(take).dtype() != Dtype::F32;
+    let (mut chosen, mut after, mut behind) = (take, Followed::Nothing, None);
+    if let Some((what, steps, program)) = followed(free, [i, take], plain, stream) {
+        (after, behind) = (what, program);
         chosen = *steps.last()?;
         members.extend(steps);
     }
@@ -163,21 +180,28 @@ pub(super) fn find(free: &Free, i: usize, stream: Stream) -> Option<Join> {
     };
     let results: SmallVec<[usize; 3]> = smallvec![places, chosen];
     let at = free.place(&members, &results)?;
-    let work = Box::new(Chosen { how, keys: source.keys, numbers: source.numbers });
+    let around = around(source.before, behind);
+    if around.as_ref().is_some_and(|(_, others)| others.len() > MAX_OTHERS) {
+        return None;
+    }
+    let work = Box::new(Chosen { how, keys: source.keys, numbers: source.numbers, around });
     Some(Join { at, members, results, work })
 }
 
 impl Work for Chosen {
     fn run(&self, stream: Stream, members: &Members, results: &[Array]) -> Result<()> {
         on_gpu!(stream, |enc| {
-            let mut rows = |(step, input): (usize, usize)| {
+            let mut rows = |(step, input): At| {
                 let v = dev_in(enc, &members[step].inputs[input])?;
                 if v.is_row_contiguous() { Ok(v) } else { dense(enc, &v) }
             };
             let keys = rows(self.keys)?;
-            let numbers = self.numbers.map(rows).transpose()?;
+            let numbers = self.numbers.map(&mut rows).transpose()?;
+            let others = self.around.iter().flat_map(|a| a.1.iter().copied()).map(rows);
+            let others = others.collect::<Result<SmallVec<[_; MAX_OTHERS]>>>()?;
+            let around = self.around.as_ref().map(|a| (a.0.clone(), &others[..]));
             let (places, chosen) = (dev_out(enc, &results[0])?, dev_out(enc, &results[1])?);
-            select::select(enc, &keys, numbers.as_ref(), self.how, &places, &chosen)
+            select::select(enc, &keys, numbers.as_ref(), self.how, around, &places, &chosen)
         })
     }
 }

@@ -10,7 +10,7 @@ use crate::core::array::Node;
 pub(crate) struct Step {
     pub array: Array,
     pub node: Option<Arc<Node>>,
-    /// Handles to the array when the walk came by, the step's own among them: what is joined does not depend on
+    /// Handles to the array, and to the others that its node makes, when the walk came by, the step's own among them: what is joined does not depend on
     /// when somebody lets go of one.
     pub handles: usize,
     /// Whether the node has other outputs beside the array.
@@ -38,7 +38,7 @@ impl Step {
     }
 
     fn new(array: Array, node: Option<Arc<Node>>) -> Step {
-        let handles = array.handles();
+        let handles = node.as_ref().map_or_else(|| array.handles(), |n| array.handles_of(n));
         let has_siblings = node.as_ref().is_some_and(|n| n.has_siblings());
         Step { array, node, handles, has_siblings }
     }

@@ -12,7 +12,7 @@ use crate::vulkan::tune::tests::devices;
 
 /// What runs for some arrays, in order: names of the operations of a kernel, joined by `+`, those with results in
 /// capitals.
-fn runs(roots: &[Array]) -> Vec<String> {
+pub(super) fn runs(roots: &[Array]) -> Vec<String> {
     let steps = steps(roots);
     let mut plan: Plan = plan(&steps, None);
     let name = |i: usize| steps[i].node.as_ref().map_or("", |n| n.primitive.name()).to_string();
@@ -33,7 +33,7 @@ fn runs(roots: &[Array]) -> Vec<String> {
 }
 
 /// Evaluated numbers.
-fn given(shape: &[i64]) -> Array {
+pub(super) fn given(shape: &[i64]) -> Array {
     floats(shape, &numbers(shape.iter().product::<i64>() as usize))
 }
 
@@ -63,7 +63,7 @@ impl Matrix {
 }
 
 /// On each made-up device, with a stream of a GPU.
-fn on_devices(test: impl Fn(&Profile, Stream)) {
+pub(super) fn on_devices(test: impl Fn(&Profile, Stream)) {
     for profile in devices::all() {
         let profile: &'static Profile = Box::leak(Box::new(profile));
         MADE_UP.set(Some(profile));
@@ -453,19 +453,6 @@ fn rotations_of_one_position_up_to_attention() {
     });
 }
 
-/// Places of the largest four, and their shares of the softmax.
-fn routed(x: &Array, keep: &mut Vec<Array>, s: Stream) -> [Array; 2] {
-    let gates = ops::softmax(x, Some(&[-1]), true, s).unwrap();
-    let n = gates.dim(-1);
-    let order = ops::argpartition(&gates, -4, Some(-1), s).unwrap();
-    let places = ops::slice(&order, &[0, n - 4], &[2, n], &[1, 1], s).unwrap();
-    let scores = ops::take_along_axis(&gates, &places, Some(-1), s).unwrap();
-    keep.push(gates);
-    let total = ops::sum(&scores, Some(&[-1]), true, s).unwrap();
-    let shares = ops::divide(&scores, &total, s).unwrap();
-    [places, shares]
-}
-
 /// Quantised matrices.
 fn experts(shape: &[i64]) -> Vec<Array> {
     let parts = ops::quantize(&given(shape), Some(32), Some(4), "affine", None, stream()).unwrap();
@@ -556,37 +543,6 @@ fn sums_of_picked_experts() {
         let all = kernels(16, true);
         assert_eq!(all.len(), 1, "{all:?}");
         assert!(all[0].contains("argsort") && all[0].ends_with("multiply+sum+ADD"), "{all:?}");
-    });
-}
-
-#[test]
-fn choices_of_experts() {
-    on_devices(|_, s| {
-        let whole = "softmax+argpartition+SLICE+take_along_axis+sum+DIVIDE";
-        let mut kept = Vec::new();
-        let roots = routed(&given(&[2, 64]), &mut kept, s);
-        kept.clear();
-        assert_eq!(runs(&roots), [whole]);
-        let roots = routed(&given(&[2, 64]), &mut kept, s);
-        let rest = "argpartition+SLICE+take_along_axis+sum+DIVIDE";
-        assert_eq!(runs(&roots), ["softmax", rest], "somebody holds all scores");
-        let long = routed(&given(&[2, 2048]), &mut Vec::new(), s);
-        assert_eq!(runs(&long).len(), 5, "of long rows only the places are found together");
-    });
-}
-
-#[test]
-fn ends_of_long_rows() {
-    on_devices(|_, s| {
-        let x = given(&[2, 4096]);
-        let part = |a: Array, from, to| ops::slice(&a, &[0, from], &[2, to], &[1, 1], s).unwrap();
-        assert_eq!(runs(&[ops::topk(&x, 9, Some(1), s).unwrap()]), ["partition+SLICE"]);
-        let order = || ops::argsort(&x, Some(1), s).unwrap();
-        assert_eq!(runs(&[part(order(), 0, 9)]), ["argsort+SLICE"]);
-        assert_eq!(runs(&[part(order(), 1, 9)]), ["argsort", "slice"], "neither end");
-        assert_eq!(runs(&[part(order(), 0, 2000)]), ["argsort", "slice"], "many");
-        let held = order();
-        assert_eq!(runs(&[part(held.clone(), 0, 9)]), ["argsort", "slice"], "somebody holds the order");
     });
 }
 

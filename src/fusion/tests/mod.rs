@@ -2,6 +2,8 @@
 //! on a device: streams of a GPU are only named, and what pays is asked of made-up devices.
 
 #[cfg(feature = "vulkan")]
+mod choices;
+#[cfg(feature = "vulkan")]
 mod evaluations;
 
 use crate::compile::{fuse, record, simplified};

@@ -1,6 +1,10 @@
 //! What is chosen of a row by the order of its elements: what a kernel of the GPU does in one pass
 //! (`vulkan/kernels/sort/select`), and `fusion` finds among steps.
 
+pub mod around;
+
+pub use around::Around;
+
 /// What becomes of chosen numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Followed {
@@ -10,6 +14,8 @@ pub enum Followed {
     Divided = 1,
     /// They are replaced by their softmax.
     Softmax = 2,
+    /// They are what steps make of them (`Around::behind`).
+    Steps = 3,
 }
 
 /// Elements of a row by rank, ascending.

@@ -18,7 +18,8 @@ fn wanted(c: &Choice, row: &[f64]) -> (Vec<u32>, Vec<f64>) {
     let chosen = &order[c.how.from as usize..][..c.how.count as usize];
     let taken: Vec<f64> = chosen.iter().map(|&i| numbers[i]).collect();
     let after = match c.how.after {
-        Followed::Nothing => taken,
+        // Steps are for the shader.
+        Followed::Nothing | Followed::Steps => taken,
         Followed::Divided => {
             let sum = rounded(vec![taken.iter().sum()])[0];
             rounded(taken.iter().map(|t| t / sum).collect())
