@@ -6,14 +6,13 @@
     python benches/products.py --dtype float32 --json products.json
 
 `cold` are the first calls of a neighbour, a little longer in K and N, in which kernels may be
-compiled; `new` the first calls of the shape itself behind those, as in a program whose shapes
-change; `steady` is the best of several loops after that. The ratio is PyTorch's time to the
-steady one.
+compiled; `new` the first calls of the shape itself behind some milliseconds of those, as in a
+program whose shapes change: what is not there yet are kernels of its own, not memory; `steady` is
+the best of several loops after that. The ratio is PyTorch's time to the steady one.
 """
 
 import argparse
 import json
-import math
 import pathlib
 import statistics
 import time
@@ -58,6 +57,10 @@ def by_chance(count, most=2e12):
         if 2.0 * m * k * n <= most and k * n > 1:
             shapes.append((m, k, n))
     return shapes
+
+
+#: Seconds of first calls.
+FIRST = 0.01
 
 
 def first_calls(call, wait, count=3):
@@ -114,11 +117,14 @@ def product(dtype, shape, turned):
 
 def ours(dtype, shape, turned, budget):
     """Seconds of the first calls, of a neighbour's and of its own, and the least ones."""
-    cold = first_calls(*product(dtype, neighbour(shape), turned))
+    beside = product(dtype, neighbour(shape), turned)
+    cold, steady = loop(*beside, budget)
     call, wait = product(dtype, shape, turned)
     warm(0.03)
-    # As many calls as take a while: three of some microseconds are the host's time.
-    new = first_calls(call, wait, 3 if 2 * math.prod(shape) > 1e11 else 30)
+    # As many calls as take a while, of both: fewer are the host's time, which waits for the last.
+    count = max(3, round(FIRST / steady))
+    first_calls(*beside, count)
+    new = first_calls(call, wait, count)
     return cold, new, loop(call, wait, budget)[1]
 
 

@@ -164,6 +164,20 @@ def test_weights_of_float32(rng, dtype, tokens, each):
     close(apart(run), h.to_np(out).astype(np.float64), dtype, units=1)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_many_weights_of_float32(rng, dtype):
+    """So many that the conversion of products is a part of what weighs them."""
+    layer = Layer(rng, 1024, 64, dtype)
+    indices = mx.array(picks_of(rng, 64, 4, MANY)[:, None])
+    x = normal(rng, 64, 1, 1024, dtype=dtype)
+    weights = weights_of(rng, 64, 1, 4, dtype="float32")
+    run = lambda: layer(x, indices, weights)  # noqa: E731
+    out, ran = h.kernels(run)
+    assert h.of_experts(ran) and out.dtype == x.dtype, ran
+    close(out, layer.expected(x, indices, weights), dtype)
+    close(apart(run), h.to_np(out).astype(np.float64), dtype, units=1)
+
+
 def test_sums_that_stay_float32_or_become_others_are_right_too(rng):
     """They are float32 where nothing makes them smaller; rows of them, and another dtype."""
     down = Experts(rng, 16, 64, "bfloat16")

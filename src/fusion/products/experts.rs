@@ -20,6 +20,7 @@ use crate::kernels::Inst;
 use crate::kernels::matmul::epilogue::KeptAfter;
 use crate::kernels::quantized::quant::Format;
 use crate::on_gpu;
+use crate::ops::elementwise::composed::widens_product;
 use crate::ops::elementwise::{instruction, scalar_bits};
 use crate::ops::index::indexing::takes_rows;
 use crate::ops::quantized::quantized_matmul::QuantizedMatmul;
@@ -96,8 +97,11 @@ fn casts(free: &Free, j: usize, to: Dtype) -> bool {
 
 /// The array that is weighed and what weighs it: each element of one row of weights goes with a row of products.
 fn weighed(free: &Free, j: usize, made: &Array) -> Option<(Input, Steps)> {
-    let node = free.node(j).filter(|n| is(&*n.primitive, "multiply"))?;
+    let node = free.node(j)?;
     let place = node.inputs.iter().position(|a| a.same(made))?;
+    if !is(&*node.primitive, "multiply") && widens_product(&*node.primitive) != Some(place) {
+        return None;
+    }
     let mut from = (j, 1 - place);
     let mut weights = &node.inputs[from.1];
     let mut members: Steps = smallvec![j];
@@ -112,9 +116,8 @@ fn weighed(free: &Free, j: usize, made: &Array) -> Option<(Input, Steps)> {
     let fits = weights.ndim() == made.ndim()
         && weights.shape()[..outer] == made.shape()[..outer]
         && weights.dim(-1) == 1
-        && weights.dtype() == made.dtype()
-        && free.array(j).shape() == made.shape()
-        && free.array(j).dtype() == made.dtype();
+        && weights.dtype() == free.array(j).dtype()
+        && free.array(j).shape() == made.shape();
     fits.then_some((from, members))
 }
 
@@ -150,6 +153,8 @@ fn up_to_weights(free: &Free, last: &Product, inverse: Option<&Array>, stream: S
             // Rows are those of the products' own order.
             let early = bias.is_none() && !wide && returned == inverse.is_none();
             let Some(found) = early.then(|| biased(free, last, at, j, stream)).flatten() else {
+                // Of many elements the conversion is part of the product with the weights.
+                let wide = wide || widens_product(&*node.primitive).is_some();
                 return returned.then_some(Weighed { scaled: j, made: at, members, bias, wide });
             };
             bias = Some(found.table);
@@ -178,7 +183,7 @@ fn combined(free: &Free, last: &Product, inverse: Option<&Array>, stream: Stream
     members.extend(steps);
     let sum = free.reader_within(scaled, stream, REACH)?;
     if sums_along(&*free.node(sum)?.primitive).is_none_or(|s| s.0 != axis)
-        || free.array(sum).dtype() != made.dtype()
+        || free.array(sum).dtype() != free.array(scaled).dtype()
     {
         return None;
     }

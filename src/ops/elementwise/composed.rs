@@ -4,6 +4,7 @@
 //! steps one by one, bit for bit. Only for large results on a GPU, where intermediate arrays cost more than anything
 //! else, and where nobody follows the steps: transforms, recorded functions and files see the composition.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use super::{instruction, run_cpu, run_gpu, scalar_bits};
 use crate::core::layout::{broadcast_shapes, size_of};
 use crate::core::{Array, Dtype, Placeholders, Primitive, PrimitiveRef, Result, Shape, Stream};
 use crate::kernels::Program;
-use crate::kernels::elementwise::program::{Instr, Src};
+use crate::kernels::elementwise::program::{Inst, Instr, Src};
+use crate::kernels::elementwise::table::op;
 use crate::ops::support::transformed;
 
 /// A composition: its operands, converted as the caller gave them, to the result.
@@ -38,6 +40,17 @@ impl Primitive for Composed {
     fn eval_gpu(&self, stream: Stream, inputs: &[Array], outputs: &[Array]) -> Result<()> {
         run_gpu(&self.program, stream, inputs, outputs)
     }
+}
+
+/// Which of its two inputs a composition converts to float32 before it multiplies them, if that is all it does.
+pub(crate) fn widens_product(p: &dyn Primitive) -> Option<usize> {
+    let Composed { program: Program { inputs, instrs, .. }, .. } = (p as &dyn Any).downcast_ref()?;
+    let [cast, product] = instrs.as_slice() else { return None };
+    let (2, [Src::Input(wide)]) = (inputs.len(), &cast.args[..]) else { return None };
+    let other = Src::Input(1 - wide);
+    let both = product.args.contains(&Src::Reg(0)) && product.args.contains(&other);
+    let is = cast.op == Inst::Cast && product.op == Inst::Op(op("multiply"));
+    (is && both && [cast.dtype, product.dtype] == [Dtype::F32; 2]).then_some(usize::from(*wide))
 }
 
 /// What a composition is known by: its name, what else it depends on, and the dtypes of its operands.

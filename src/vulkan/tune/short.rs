@@ -50,23 +50,47 @@ pub fn outer(dtype: Dtype, k: u64) -> bool {
     k == 1 && dtype != Dtype::C64 && !MATMUL_OUTER.disabled()
 }
 
-/// Longest K that large results are made of without shared memory, and least results of all products: fewer are bound by other things.
-const LONGEST: u64 = 128;
-/// See [`LONGEST`].
+/// Longest K that large results are made of without shared memory, and where both sides have K without gaps. H200, us of 8192 x 8192 by K
+/// of 8, 32, 64, 96 and 128, with the right side across K 46, 54, 72, 94 and 116 (by warpgroups 74, 77, 83, 87 and 88), without gaps 46,
+/// 49, 62, 79 and 95 (80, 80, 88, 90 and 91); the results alone take 31.
+const LONGEST: [u64; 2] = [64, 96];
+/// Least results of all products, as fewer are bound by other things, and of a tile, in percent: of products of 64 x 64 three quarters would
+/// be nothing.
 const LARGE: u64 = 1 << 20;
+/// See [`LARGE`].
+const OF_TILE: u64 = 70;
+/// Rows and columns of a tile.
+const TILE: u64 = 128;
 
-/// Whether a product goes to the kernel of results that are large beside its operands.
-pub fn low_rank(p: &Profile, s: &Shape) -> bool {
+/// Whether a product goes to the kernel of results that are large beside its operands; `along`: K lies without gaps.
+pub fn low_rank(p: &Profile, s: &Shape, along: [bool; 2]) -> bool {
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
-    let large = s.m.saturating_mul(s.n).saturating_mul(s.batch) >= LARGE;
+    // Hosts cut products whose results have more than 2^31 elements.
+    let (results, tiles) = (s.m * s.n, s.m.next_multiple_of(TILE) * s.n.next_multiple_of(TILE));
+    let large = results.saturating_mul(s.batch) >= LARGE && 100 * results >= OF_TILE * tiles;
     let open = p.features.ptx && forced_tile().is_none() && !MATMUL_LOW_RANK.disabled();
-    half && open && large && (1..=LONGEST).contains(&s.k)
+    half && open && large && (1..=LONGEST[usize::from(along == [true; 2])]).contains(&s.k)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::devices;
     use super::*;
+
+    #[test]
+    fn large_results_of_a_short_k_fill_their_tiles() {
+        let mut p = devices::h200();
+        let laid = |p: &Profile, m, n, k, batch, along| {
+            low_rank(p, &Shape { dtype: Dtype::BF16, m, n, k, batch, aligned: true }, along)
+        };
+        assert!(!laid(&p, 8192, 8192, 64, 1, [true; 2]));
+        p.features.ptx = true;
+        assert!(laid(&p, 8192, 8192, 64, 1, [true, false]) && laid(&p, 8192, 8192, 96, 1, [true; 2]));
+        assert!(!laid(&p, 8192, 8192, 96, 1, [true, false]) && !laid(&p, 8192, 8192, 128, 1, [true; 2]));
+        // Few results, results that leave a tile empty, an odd number that hardly does.
+        assert!(!laid(&p, 1000, 1000, 64, 1, [true; 2]) && !laid(&p, 64, 64, 64, 8192, [true; 2]));
+        assert!(laid(&p, 300, 512, 16, 10, [true; 2]) && !laid(&p, 64, 32768, 16, 1, [true; 2]));
+    }
 
     #[test]
     fn many_rows_of_short_products_have_a_thread_each() {

@@ -85,9 +85,9 @@ struct Side {
 }
 
 impl Side {
-    /// The register with pair `pair` of eight elements of K of one of four rows.
-    fn word(&self, row: u32, pair: u32) -> String {
-        format!("{}{}", self.name, 4 * row + pair)
+    /// The register with pair `pair` of eight elements of K of one of four rows of a group.
+    fn word(&self, group: u32, row: u32, pair: u32) -> String {
+        format!("{}{}", self.name, 16 * group + 4 * row + pair)
     }
 
     /// Where a lane reads: from the matrix on, the first of its rows, and k8, its first element of K; `ld` is the stride's place among what
@@ -122,7 +122,7 @@ impl Side {
             put(o, format_args!("shl.b64 far,{n}step,{}; add.u64 from,from,far;", (GROUP * group).ilog2()));
         }
         for (row, inside) in (0..).zip(inside) {
-            let words = four(&n.to_string(), 4 * row);
+            let words = four(&n.to_string(), 16 * group + 4 * row);
             words.split(',').for_each(|w| put(o, format_args!("mov.b32 {w},0;")));
             put(o, format_args!("and.pred q,deep,{inside};"));
             put(o, format_args!("@q ld.global.nc.v4.b32 {{{words}}},[from]; add.u64 from,from,{n}step;"));
@@ -134,16 +134,16 @@ impl Side {
         let n = self.name;
         put(o, format_args!("mov.u64 from,{n}at;"));
         for k in 0..8 {
-            let (low, high) = (2 * k, 2 * k + 1);
+            let (low, high) = (16 * group + 2 * k, 16 * group + 2 * k + 1);
             put(o, format_args!("mov.b32 u{low},0; mov.b32 u{high},0; setp.gt.and.u32 q,left,{k},{inside};"));
             let at = 2 * GROUP * group;
             put(o, format_args!("@q ld.global.nc.v2.b32 {{u{low},u{high}}},[from+{at}];"));
             put(o, format_args!("add.u64 from,from,{n}step;"));
         }
         for (pair, row) in (0..16).map(|i| (i / 4, i % 4)) {
-            let [even, odd] = [4 * pair, 4 * pair + 2].map(|word| word + row / 2);
+            let [even, odd] = [4 * pair, 4 * pair + 2].map(|word| 16 * group + word + row / 2);
             let halves = if row % 2 == 0 { "0x5410" } else { "0x7632" };
-            put(o, format_args!("prmt.b32 {},u{even},u{odd},{halves};", self.word(row, pair)));
+            put(o, format_args!("prmt.b32 {},u{even},u{odd},{halves};", self.word(group, row, pair)));
         }
     }
 }
@@ -172,11 +172,9 @@ impl Program {
         // Of a lane: elements of K from its first one on.
         put(&mut o, format_args!("sub.u32 left,k,k8; setp.lt.u32 deep,k8,k; @!deep mov.u32 left,0;"));
         sides[0].read(&mut o, 0, [0, 1, 2, 3].map(|row| format!("r{row}")));
-        for group in 0..Self::GROUPS {
-            // Columns are whole eights.
-            sides[1].read(&mut o, group, [0; 4].map(|_| format!("c{group}")));
-            self.multiply(&mut o, group);
-        }
+        // Columns are whole eights. All is asked for before anything is waited for.
+        (0..Self::GROUPS).for_each(|g| sides[1].read(&mut o, g, [0; 4].map(|_| format!("c{g}"))));
+        (0..Self::GROUPS).for_each(|g| self.multiply(&mut o, g));
         for n in ['a', 'b'] {
             put(&mut o, format_args!("add.u64 {n}at,{n}at,{n}chunk;"));
         }
@@ -192,12 +190,13 @@ impl Program {
         put(
             o,
             format_args!(
-                ".reg .b32 a<16>,b<16>,u<16>,t<4>,k,k8,left,first,row,column,rows,columns;
+                ".reg .b32 a<16>,b<{words}>,u<{words}>,t<4>,k,k8,left,first,row,column,rows,columns;
 .reg .f32 s<{}>;
 .reg .b64 astep,aat,achunk,bstep,bat,bchunk,from,far,am,bm,to,dstep;
 .reg .pred q,deep,r<4>,c<{}>;",
                 WARP[0] * WARP[1] / 32,
-                Self::GROUPS
+                Self::GROUPS,
+                words = 16 * Self::GROUPS
             ),
         );
         for (name, at) in [
@@ -265,8 +264,8 @@ impl Program {
         let (kind, [a, b]) = (kind(self.dtype), self.sides());
         for (step, tile, column) in (0..16).map(|i| (i / 8, i / 4 % 2, i % 4)) {
             let pairs = [2 * step, 2 * step + 1];
-            let left = pairs.map(|p| [0, 1].map(|half| a.word(2 * tile + half, p)).join(",")).join(",");
-            let right = pairs.map(|p| b.word(column, p)).join(",");
+            let left = pairs.map(|p| [0, 1].map(|half| a.word(0, 2 * tile + half, p)).join(",")).join(",");
+            let right = pairs.map(|p| b.word(group, column, p)).join(",");
             let sums: Vec<String> = (0..4).map(|i| Self::sum(tile, group, column, i / 2, i % 2)).collect();
             let sums = sums.join(",");
             put(
@@ -325,7 +324,7 @@ fn program(enc: &CommandEncoder, p: &Problem) -> Option<Program> {
     let far = p.batches() > i64::from(u16::MAX);
     let aligned = p.a.aligned(p.dtype, lda) && p.b.aligned(p.dtype, ldb) && p.even(8) && p.n % 8 == 0;
     let whole = (p.k % 8 == 0 || along == [false; 2]) && (along[0] || p.m % 4 == 0);
-    let taken = plain && aligned && whole && low_rank(device.profile(), &p.product(true));
+    let taken = plain && aligned && whole && low_rank(device.profile(), &p.product(true), along);
     (taken && !far && device.warpgroups()).then_some(Program { dtype: p.dtype, along })
 }
 

@@ -52,6 +52,7 @@ pub(in crate::vulkan) fn matmul_or(
     [a, b, dst]: [&DeviceView; 3],
 ) -> Result<()> {
     match problem(None, a, b, dst, 1.0, 0.0, None)? {
+        Some(p) if short::outer(p.dtype, p.k as u64) => outer(enc, [a, b, dst]),
         Some(p) if !other(enc, &p)? => solve(enc, &p),
         _ => Ok(()),
     }

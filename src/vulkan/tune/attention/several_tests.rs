@@ -56,5 +56,6 @@ fn only_devices_that_take_ptx_have_it() {
     assert!(!all().iter().any(|p| several(p, [8, 8], 4, 300, 128).is_some()));
     let mut p = h200();
     p.features.ptx = true;
+    assert!(several(&p, [8, 8], 1, 300, 96).is_none() && several(&p, [8, 8], 1, 300, 128).is_some());
     assert!(several(&p, [8, 8], 4, 300, 96).is_some() && several(&p, [8, 8], 4, 300, 80).is_none());
 }
