@@ -167,10 +167,10 @@ def test_weights_of_float32(rng, dtype, tokens, each):
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_many_weights_of_float32(rng, dtype):
     """So many that the conversion of products is a part of what weighs them."""
-    layer = Layer(rng, 1024, 64, dtype)
-    indices = mx.array(picks_of(rng, 64, 4, MANY)[:, None])
-    x = normal(rng, 64, 1, 1024, dtype=dtype)
-    weights = weights_of(rng, 64, 1, 4, dtype="float32")
+    layer = Layer(rng, 4096, 64, dtype)
+    indices = mx.array(picks_of(rng, 16, 4, MANY)[:, None])
+    x = normal(rng, 16, 1, 4096, dtype=dtype)
+    weights = weights_of(rng, 16, 1, 4, dtype="float32")
     run = lambda: layer(x, indices, weights)  # noqa: E731
     out, ran = h.kernels(run)
     assert h.of_experts(ran) and out.dtype == x.dtype, ran
