@@ -173,7 +173,8 @@ def test_many_weights_of_float32(rng, dtype):
     weights = weights_of(rng, 16, 1, 4, dtype="float32")
     run = lambda: layer(x, indices, weights)  # noqa: E731
     out, ran = h.kernels(run)
-    assert h.of_experts(ran) and out.dtype == x.dtype, ran
+    # Grids may be cut in two.
+    assert h.of_experts(dict.fromkeys(ran, 1)) and out.dtype == x.dtype, ran
     close(out, layer.expected(x, indices, weights), dtype)
     close(apart(run), h.to_np(out).astype(np.float64), dtype, units=1)
 
