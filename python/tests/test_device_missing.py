@@ -98,7 +98,7 @@ import mlx.core as mx
 mx.set_default_device(mx.gpu)
 begin = time.perf_counter()
 x = mx.random.uniform(shape=(40, 40))
-for i in range(400):
+for i in range(4000):
     f = [mx.exp, mx.sin, mx.tanh, mx.log1p, mx.sqrt, mx.erf, mx.cos, mx.expm1]
     parts = [f[i >> 3 * k & 7] for k in range(3)]
     mx.eval(mx.compile(lambda x: parts[0](parts[1](parts[2](x)) + i))(x))
