@@ -48,7 +48,7 @@ type Ranges = SmallVec<[(u64, u64); 12]>;
 fn known(q: &DeviceView, dst: &DeviceView, newest: &Newest) -> bool {
     let plain = matches!(q.dtype, Dtype::F16 | Dtype::BF16) && dst.ptr.is_multiple_of(8);
     // A pair's other element is another lane's, which has eight.
-    let turns = newest.form.dims % if newest.form.traditional { 8 } else { 16 } == 0;
+    let turns = newest.form.dims.is_multiple_of(if newest.form.traditional { 8 } else { 16 });
     // Sums of squares are those of the kernel for rows, which lies otherwise where these are padded.
     let sums = newest.eps.is_none() || q.shape[3] % 64 == 0;
     plain && turns && sums && newest.normed()
