@@ -4,6 +4,7 @@ import helpers as h
 import mlx.core as mx
 import numpy as np
 import pytest
+from test_sort_joined import FLOATS, UNIT, apart
 
 pytestmark = [
     pytest.mark.gpu,
@@ -11,8 +12,6 @@ pytestmark = [
     pytest.mark.usefixtures("none_disabled"),
 ]
 
-FLOATS = ["float32", "float16", "bfloat16"]
-UNIT = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 SHAPES = [
     # Of the logits, and how many are chosen.
     ((1, 1, 8), 1),
@@ -93,11 +92,6 @@ def given(rng, *shape, dtype="float32"):
     a = h.from_np(rng.uniform(-3, 3, shape).astype(np.float32), dtype)
     mx.eval(a)
     return a
-
-
-def apart(f):
-    """What `f` gives where each step is a kernel of its own."""
-    return h.apart(f, "sort_select")
 
 
 def one_kernel(f):

@@ -7,7 +7,7 @@ use super::device;
 use super::plan::{Free, Join, Members, Work};
 use crate::core::array::Node;
 use crate::core::{Array, Dtype, Result, Shape, Stream};
-use crate::kernels::{Draw, Inst, Instr, Program, Src};
+use crate::kernels::{Draw, Inst, Program, Src};
 use crate::on_gpu;
 #[cfg(feature = "vulkan")]
 use crate::ops::elementwise::expanded;
@@ -90,26 +90,12 @@ impl<'a> Chain<'a> {
     fn push(&mut self, j: usize, node: &Node, p: &Program) -> bool {
         let places: SmallVec<[Src; 4]> =
             node.inputs.iter().enumerate().map(|(slot, a)| self.source(j, slot, a)).collect();
-        let base = self.program.instrs.len() as u8;
-        for i in &p.instrs {
-            let place = |&s: &Src| match s {
-                Src::Input(k) => places[k as usize],
-                Src::Reg(r) => Src::Reg(base + r),
-                Src::Const(..) => s,
-            };
-            self.program.instrs.push(Instr { args: i.args.iter().map(place).collect(), ..i.clone() });
-        }
+        let base = self.program.append(p, &places);
         self.members.push(j);
         self.registers.push(base + p.outputs[0]);
-        self.reads.len() <= MAX_ARRAYS && self.program.instrs.len() <= MAX_INSTRS && self.code() <= MAX_CODE
-    }
-
-    fn code(&self) -> usize {
-        let one = |i: &Instr| match i.op {
-            Inst::Op(op) => op.row().code_size(self.program.compute_dtype(i)),
-            Inst::Cast => 0,
-        };
-        self.program.instrs.iter().map(one).sum()
+        self.reads.len() <= MAX_ARRAYS
+            && self.program.instrs.len() <= MAX_INSTRS
+            && self.program.code_size() <= MAX_CODE
     }
 
     /// Whether somebody else reads the last member's result and nobody any other's.

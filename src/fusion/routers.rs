@@ -48,21 +48,13 @@ impl Joined {
 
     /// Appends what a step computes of `args`; the registers of its outputs.
     fn append(&mut self, does: Does, args: &[Src], dtype: Dtype) -> SmallVec<[Src; 2]> {
-        let base = self.program.instrs.len() as u8;
         match does {
             Does::One(op) => {
                 self.program.instrs.push(Instr { op, args: args.into(), dtype });
-                smallvec![Src::Reg(base)]
+                smallvec![Src::Reg(self.program.instrs.len() as u8 - 1)]
             }
             Does::Several(p) => {
-                let moved = |s: &Src| match *s {
-                    Src::Input(k) => args[k as usize],
-                    Src::Reg(r) => Src::Reg(base + r),
-                    Src::Const(..) => *s,
-                };
-                let instrs = p.instrs.iter();
-                let instrs = instrs.map(|i| Instr { args: i.args.iter().map(moved).collect(), ..i.clone() });
-                self.program.instrs.extend(instrs);
+                let base = self.program.append(p, args);
                 p.outputs.iter().map(|r| Src::Reg(base + r)).collect()
             }
         }

@@ -92,6 +92,36 @@ impl Program {
         self.outputs.iter().map(|&r| self.instrs[r as usize].dtype)
     }
 
+    /// Appends the instructions of another program, whose inputs are `args`; the number of the first.
+    pub fn append(&mut self, p: &Program, args: &[Src]) -> u8 {
+        let base = self.instrs.len() as u8;
+        let moved = |&s: &Src| match s {
+            Src::Input(k) => args[k as usize],
+            Src::Reg(r) => Src::Reg(base + r),
+            Src::Const(..) => s,
+        };
+        let instrs = p.instrs.iter().map(|i| Instr { args: i.args.iter().map(moved).collect(), ..i.clone() });
+        self.instrs.extend(instrs);
+        base
+    }
+
+    /// Library functions that it calls, in the unit of `Row::code_size`.
+    pub fn code_size(&self) -> usize {
+        let one = |i: &Instr| match i.op {
+            Inst::Op(op) => op.row().code_size(self.compute_dtype(i)),
+            Inst::Cast => 0,
+        };
+        self.instrs.iter().map(one).sum()
+    }
+
+    /// Whether there is an expression in GLSL for each instruction.
+    pub fn has_glsl(&self) -> bool {
+        self.instrs.iter().all(|i| match i.op {
+            Inst::Op(op) => op.row().glsl(self.compute_dtype(i)).is_some(),
+            Inst::Cast => true,
+        })
+    }
+
     /// Whether this is one conversion of one input.
     pub fn is_cast(&self) -> bool {
         self.inputs.len() == 1 && self.instrs.len() == 1 && self.instrs[0].op == Inst::Cast

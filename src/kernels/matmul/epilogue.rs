@@ -85,33 +85,20 @@ impl Epilogue {
         self.arrays().map(|(k, _)| self.program.inputs[k].size()).collect()
     }
 
-    /// Library functions that it calls, in the unit of `Row::code_size`.
-    fn code_size(&self) -> usize {
-        let one = |i: &Instr| match i.op {
-            Inst::Op(op) => op.row().code_size(self.program.compute_dtype(i)),
-            Inst::Cast => 0,
-        };
-        self.program.instrs.iter().map(one).sum()
-    }
-
     /// Whether kernels can compute it. Every kernel of the family stores float32 and the product's own dtype.
     pub fn suits(&self) -> bool {
         let p = &self.program;
         let plain = |d: Dtype| d.size() <= 4;
         let half = |d: Dtype| matches!(d, Dtype::F16 | Dtype::BF16);
         let (from, to) = (self.from(), self.to());
-        let known = |i: &Instr| match i.op {
-            Inst::Op(op) => op.row().glsl(p.compute_dtype(i)).is_some(),
-            Inst::Cast => true,
-        };
         p.outputs.len() == 1
             && (from == Dtype::F32 || half(from))
             && (to == Dtype::F32 || to == from || from == Dtype::F32 && half(to))
             && p.dtypes().all(plain)
-            && p.instrs.iter().all(known)
+            && p.has_glsl()
             && p.instrs.len() <= MAX_INSTRS
             && self.spread.len() <= MAX_ARRAYS
-            && self.code_size() <= MAX_CODE
+            && p.code_size() <= MAX_CODE
     }
 
     /// Whether it reads no whole array and calls no function that takes longer than what a product does between two loads.

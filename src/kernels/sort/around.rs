@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use crate::core::Dtype;
 use crate::kernels::elementwise::codegen::register;
-use crate::kernels::elementwise::program::{Inst, Instr, Program, Src};
+use crate::kernels::elementwise::program::{Program, Src};
 use crate::kernels::matmul::epilogue::Spread;
 
 /// Arrays that the steps read beside the rows: the push block holds so many.
@@ -29,18 +29,10 @@ pub struct Around {
 
 /// Whether a kernel can have a program as a part.
 pub fn suits(p: &Program) -> bool {
-    let known = |i: &Instr| match i.op {
-        Inst::Op(op) => op.row().glsl(p.compute_dtype(i)).is_some(),
-        Inst::Cast => true,
-    };
-    let code = |i: &Instr| match i.op {
-        Inst::Op(op) => op.row().code_size(p.compute_dtype(i)),
-        Inst::Cast => 0,
-    };
     p.dtypes().all(|d| matches!(d, Dtype::F32 | Dtype::F16 | Dtype::BF16))
         && p.instrs.len() <= MAX_INSTRS
-        && p.instrs.iter().all(known)
-        && p.instrs.iter().map(code).sum::<usize>() <= MAX_CODE
+        && p.has_glsl()
+        && p.code_size() <= MAX_CODE
 }
 
 /// Whether an instruction of a program reads one of its inputs.
