@@ -54,22 +54,46 @@ pub fn outer(dtype: Dtype, k: u64) -> bool {
 /// of 8, 32, 64, 96 and 128, with the right side across K 46, 54, 72, 94 and 116 (by warpgroups 74, 77, 83, 87 and 88), without gaps 46,
 /// 49, 62, 79 and 95 (80, 80, 88, 90 and 91); the results alone take 31.
 const LONGEST: [u64; 2] = [64, 96];
-/// Least results of all products, as fewer are bound by other things, and of a tile, in percent: of products of 64 x 64 three quarters would
-/// be nothing.
+/// Least results of all products, as fewer are bound by other things, and of a tile, in percent.
 const LARGE: u64 = 1 << 20;
 /// See [`LARGE`].
 const OF_TILE: u64 = 70;
-/// Rows and columns of a tile.
-const TILE: u64 = 128;
 
-/// Whether a product goes to the kernel of results that are large beside its operands; `along`: K lies without gaps.
-pub fn low_rank(p: &Profile, s: &Shape, along: [bool; 2]) -> bool {
+/// How the eight warps of a workgroup lie, each with 32 rows and 64 columns of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Warps {
+    /// Along the rows of one product.
+    pub rows: u32,
+    /// Along its columns.
+    pub columns: u32,
+    /// Products of the batch, one after the other.
+    pub products: u32,
+}
+
+impl Warps {
+    /// 128 x 128 of one product.
+    pub const ONE: Self = Self { rows: 4, columns: 2, products: 1 };
+    /// Four products of at most 64 x 64, of which a tile of [`Self::ONE`] would be three quarters nothing.
+    pub const FOUR: Self = Self { rows: 2, columns: 1, products: 4 };
+
+    /// Whether results of m x n fill their tiles.
+    fn full(self, m: u64, n: u64) -> bool {
+        let tiles =
+            m.next_multiple_of(32 * u64::from(self.rows)) * n.next_multiple_of(64 * u64::from(self.columns));
+        100 * m * n >= OF_TILE * tiles
+    }
+}
+
+/// The layout of the kernel of results that are large beside their operands, where a product goes there; `along`: K lies without gaps.
+pub fn low_rank(p: &Profile, s: &Shape, along: [bool; 2]) -> Option<Warps> {
     let half = matches!(s.dtype, Dtype::F16 | Dtype::BF16);
     // Hosts cut products whose results have more than 2^31 elements.
-    let (results, tiles) = (s.m * s.n, s.m.next_multiple_of(TILE) * s.n.next_multiple_of(TILE));
-    let large = results.saturating_mul(s.batch) >= LARGE && 100 * results >= OF_TILE * tiles;
+    let large = (s.m * s.n).saturating_mul(s.batch) >= LARGE;
     let open = p.features.ptx && forced_tile().is_none() && !MATMUL_LOW_RANK.disabled();
-    half && open && large && (1..=LONGEST[usize::from(along == [true; 2])]).contains(&s.k)
+    let taken = half && open && large && (1..=LONGEST[usize::from(along == [true; 2])]).contains(&s.k);
+    let small = s.m <= 64 && s.n <= 64;
+    let warps = if small { Warps::FOUR } else { Warps::ONE };
+    (taken && warps.full(s.m, s.n)).then_some(warps)
 }
 
 #[cfg(test)]
@@ -81,14 +105,17 @@ mod tests {
     fn large_results_of_a_short_k_fill_their_tiles() {
         let mut p = devices::h200();
         let laid = |p: &Profile, m, n, k, batch, along| {
-            low_rank(p, &Shape { dtype: Dtype::BF16, m, n, k, batch, aligned: true }, along)
+            low_rank(p, &Shape { dtype: Dtype::BF16, m, n, k, batch, aligned: true }, along).is_some()
         };
         assert!(!laid(&p, 8192, 8192, 64, 1, [true; 2]));
         p.features.ptx = true;
         assert!(laid(&p, 8192, 8192, 64, 1, [true, false]) && laid(&p, 8192, 8192, 96, 1, [true; 2]));
         assert!(!laid(&p, 8192, 8192, 96, 1, [true, false]) && !laid(&p, 8192, 8192, 128, 1, [true; 2]));
-        // Few results, results that leave a tile empty, an odd number that hardly does.
-        assert!(!laid(&p, 1000, 1000, 64, 1, [true; 2]) && !laid(&p, 64, 64, 64, 8192, [true; 2]));
+        // Few results, results that leave a tile empty, an odd number that hardly does, small ones by fours.
+        assert!(!laid(&p, 1000, 1000, 64, 1, [true; 2]) && !laid(&p, 64, 40, 64, 8192, [true; 2]));
+        let small = Shape { dtype: Dtype::F16, m: 64, n: 64, k: 64, batch: 8192, aligned: true };
+        assert_eq!(low_rank(&p, &small, [true, false]), Some(Warps::FOUR));
+        assert_eq!(low_rank(&p, &Shape { n: 128, m: 128, ..small }, [true, false]), Some(Warps::ONE));
         assert!(laid(&p, 300, 512, 16, 10, [true; 2]) && !laid(&p, 64, 32768, 16, 1, [true; 2]));
     }
 

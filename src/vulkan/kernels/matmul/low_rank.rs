@@ -13,16 +13,13 @@ use super::warpgroup::text::{Told, four, head, kind, put};
 use super::{Problem, Table, ceil};
 use crate::core::{Dtype, Result};
 use crate::vulkan::shader::pipeline::{KernelKey, Module, Source};
-use crate::vulkan::tune::short::low_rank;
+use crate::vulkan::tune::short::{Warps, low_rank};
 use crate::vulkan::{CommandEncoder, Features};
 
-/// Rows and columns of a warp, and warps along them.
+/// Rows and columns of a warp.
 const WARP: [u32; 2] = [32, 64];
-/// See [`WARP`].
-const WARPS: [u32; 2] = [4, 2];
-const THREADS: u32 = 32 * WARPS[0] * WARPS[1];
-/// Rows and columns of a workgroup.
-const TILE: [u32; 2] = [WARP[0] * WARPS[0], WARP[1] * WARPS[1]];
+/// Of a workgroup, however its warps lie.
+const THREADS: u32 = 256;
 /// Elements of K at a time, of which a lane has eight.
 const CHUNK: u32 = 32;
 /// Columns of a group: four of each lane of eight.
@@ -35,10 +32,12 @@ struct Program {
     dtype: Dtype,
     /// Whether rows of K lie without gaps, of the left side and of the right one turned; else elements across K do.
     along: [bool; 2],
+    /// How the warps of a workgroup lie.
+    warps: Warps,
 }
 
 /// What the kernel is told.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 #[repr(C)]
 struct Args {
     /// Both sides and the result.
@@ -59,7 +58,8 @@ struct Args {
     a_batch: [u32; 2],
     b_batch: [u32; 2],
     d_batch: u32,
-    unused: u32,
+    /// Products of the whole batch.
+    batches: u32,
 }
 
 // SAFETY: repr(C), three words of 64 bits and fourteen of 32.
@@ -69,7 +69,8 @@ impl KernelKey for Program {
     fn name(&self) -> String {
         let turned = [!self.along[0], self.along[1]];
         let [a, b] = turned.map(|turned| if turned { 't' } else { 'n' });
-        format!("matmul_low_rank_{}_{a}{b}", self.dtype)
+        let whole = if self.warps == Warps::ONE { "" } else { "_64x64" };
+        format!("matmul_low_rank_{}_{a}{b}{whole}", self.dtype)
     }
 
     fn module(&self, _: &Features) -> Module {
@@ -157,6 +158,11 @@ impl Program {
     /// Groups of columns of a warp.
     const GROUPS: u32 = WARP[1] / GROUP;
 
+    /// Rows and columns of the results of a workgroup, of one product.
+    fn tile(&self) -> [u32; 2] {
+        [WARP[0] * self.warps.rows, WARP[1] * self.warps.columns]
+    }
+
     /// The register with a sum: of two rows in a tile of sixteen (`half`: the second one), of columns `2 lane` and the next (`next`) of
     /// those that have number `column` of four in a group.
     fn sum(tile: u32, group: u32, column: u32, half: u32, next: u32) -> String {
@@ -181,7 +187,7 @@ impl Program {
         put(&mut o, format_args!("add.u32 k8,k8,{CHUNK}; add.u32 first,first,{CHUNK};"));
         put(&mut o, format_args!("setp.lt.u32 q,first,k;\n@q bra CHUNKS;"));
         self.store(&mut o);
-        put(&mut o, format_args!("ret;\n}}"));
+        put(&mut o, format_args!("END:\nret;\n}}"));
         o
     }
 
@@ -190,7 +196,7 @@ impl Program {
         put(
             o,
             format_args!(
-                ".reg .b32 a<16>,b<{words}>,u<{words}>,t<4>,k,k8,left,first,row,column,rows,columns;
+                ".reg .b32 a<16>,b<{words}>,u<{words}>,t<4>,z,k,k8,left,first,row,column,rows,columns;
 .reg .f32 s<{}>;
 .reg .b64 astep,aat,achunk,bstep,bat,bchunk,from,far,am,bm,to,dstep;
 .reg .pred q,deep,r<4>,c<{}>;",
@@ -210,10 +216,15 @@ impl Program {
         // Four lanes share rows, eight columns.
         put(o, format_args!("mov.u32 t0,%ctaid.x; div.u32 t1,t0,t2; mul.lo.u32 t2,t1,t2; sub.u32 t0,t0,t2;"));
         put(o, format_args!("mov.u32 t3,%tid.x; shr.u32 t2,t3,2; and.b32 t2,t2,7; shl.b32 t2,t2,2;"));
-        put(o, format_args!("mad.lo.u32 row,t1,{},t2; mad.lo.u32 column,t0,{},t2;", TILE[0], TILE[1]));
+        let (tile, w) = (self.tile(), &self.warps);
+        put(o, format_args!("mad.lo.u32 row,t1,{},t2; mad.lo.u32 column,t0,{},t2;", tile[0], tile[1]));
         put(o, format_args!("and.b32 k8,t3,3; shl.b32 k8,k8,3; shr.u32 t3,t3,5;"));
-        put(o, format_args!("and.b32 t2,t3,{}; mad.lo.u32 row,t2,{},row;", WARPS[0] - 1, WARP[0]));
-        put(o, format_args!("shr.u32 t2,t3,{}; mad.lo.u32 column,t2,{},column;", WARPS[0].ilog2(), WARP[1]));
+        put(o, format_args!("and.b32 t2,t3,{}; mad.lo.u32 row,t2,{},row;", w.rows - 1, WARP[0]));
+        put(o, format_args!("shr.u32 t3,t3,{}; and.b32 t2,t3,{};", w.rows.ilog2(), w.columns - 1));
+        put(o, format_args!("mad.lo.u32 column,t2,{},column; shr.u32 t3,t3,{};", WARP[1], w.columns.ilog2()));
+        put(o, format_args!("mov.u32 z,%ctaid.z; mad.lo.u32 z,z,{},t3;", w.products));
+        put(o, format_args!("ld.param.u32 t0,[args+{}]; setp.ge.u32 q,z,t0;", offset_of!(Args, batches)));
+        put(o, format_args!("@q bra END;"));
         self.matrices(o);
         let [a, b] = self.sides();
         a.start(o, ["am", "row"], offset_of!(Args, lda));
@@ -232,7 +243,7 @@ impl Program {
         put(
             o,
             format_args!(
-                "mov.u32 t3,%ctaid.z; ld.param.u32 t0,[args+{nb0}]; div.u32 t1,t3,t0; mul.lo.u32 t0,t1,t0; sub.u32 t2,t3,t0;"
+                "ld.param.u32 t0,[args+{nb0}]; div.u32 t1,z,t0; mul.lo.u32 t0,t1,t0; sub.u32 t2,z,t0;"
             ),
         );
         for (to, at, steps) in [
@@ -246,10 +257,7 @@ impl Program {
                 format_args!("ld.param.u64 {to},[args+{at}]; shl.b64 from,from,1; add.u64 {to},{to},from;"),
             );
         }
-        put(
-            o,
-            format_args!("ld.param.u32 t0,[args+{}]; mul.wide.u32 from,t3,t0;", offset_of!(Args, d_batch)),
-        );
+        put(o, format_args!("ld.param.u32 t0,[args+{}]; mul.wide.u32 from,z,t0;", offset_of!(Args, d_batch)));
         put(
             o,
             format_args!(
@@ -321,11 +329,12 @@ fn program(enc: &CommandEncoder, p: &Problem) -> Option<Program> {
     let [(ta, lda), (tb, ldb)] = p.forms();
     let along = [!ta, tb];
     let plain = p.kind() == Table::None && p.fused.is_none() && !p.has_addend() && p.batch.len() <= 2;
-    let far = p.batches() > i64::from(u16::MAX);
     let aligned = p.a.aligned(p.dtype, lda) && p.b.aligned(p.dtype, ldb) && p.even(8) && p.n % 8 == 0;
     let whole = (p.k % 8 == 0 || along == [false; 2]) && (along[0] || p.m % 4 == 0);
-    let taken = plain && aligned && whole && low_rank(device.profile(), &p.product(true), along);
-    (taken && !far && device.warpgroups()).then_some(Program { dtype: p.dtype, along })
+    let taken = plain && aligned && whole && device.warpgroups();
+    let warps = low_rank(device.profile(), &p.product(true), along).filter(|_| taken)?;
+    let far = ceil(p.batches(), warps.products.into()) > i64::from(u16::MAX);
+    (!far).then_some(Program { dtype: p.dtype, along, warps })
 }
 
 /// Records the product if it is better done here; whether it did.
@@ -333,7 +342,8 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<bool> {
     let Some(program) = program(enc, p) else { return Ok(false) };
     let pipeline = enc.device().pipeline(&program)?;
     let [(_, lda), (_, ldb)] = p.forms();
-    let tiles = [ceil(p.m, TILE[0].into()), ceil(p.n, TILE[1].into())].map(|n| n as u32);
+    let tile = program.tile();
+    let tiles = [ceil(p.m, tile[0].into()), ceil(p.n, tile[1].into())].map(|n| n as u32);
     let push = p.push();
     // FITS: `solve` cut what does not fit 32 bits.
     let args = Args {
@@ -351,10 +361,10 @@ pub(super) fn run(enc: &mut CommandEncoder, p: &Problem) -> Result<bool> {
         a_batch: push.a_b,
         b_batch: push.b_b,
         d_batch: push.d_b,
-        ..Args::default()
+        batches: p.batches() as u32,
     };
     enc.describe(2.0 * (p.m * p.n * p.k * p.batches()) as f64, &[p.batches(), p.m, p.n, p.k]);
-    let grid = [tiles[0] * tiles[1], 1, p.batches() as u32];
+    let grid = [tiles[0] * tiles[1], 1, ceil(p.batches(), program.warps.products.into()) as u32];
     enc.dispatch(&pipeline, args.bytes(), grid, &[p.a.range, p.b.range], &[p.d_range])?;
     Ok(true)
 }

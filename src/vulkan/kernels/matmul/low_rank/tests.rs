@@ -16,6 +16,7 @@ struct Matrices {
 struct Case {
     dtype: Dtype,
     along: [bool; 2],
+    warps: Warps,
     sizes: [usize; 3],
     batch: [usize; 2],
 }
@@ -48,7 +49,9 @@ impl Case {
         let b = self.side(&mut c, &mut memory, [n, self.along[1].into()], true);
         let (ldd, all) = (n + 8, self.batch[0] * self.batch[1]);
         let d = memory.place(elements(self.dtype, &vec![7.0; all * m * ldd]));
-        let tiles = [m.div_ceil(TILE[0] as usize), n.div_ceil(TILE[1] as usize)];
+        let program = Program { dtype: self.dtype, along: self.along, warps: self.warps };
+        let tile = program.tile();
+        let tiles = [m.div_ceil(tile[0] as usize), n.div_ceil(tile[1] as usize)];
         let args = Args {
             a: a.at,
             b: b.at,
@@ -64,10 +67,10 @@ impl Case {
             a_batch: a.batch,
             b_batch: b.batch,
             d_batch: (m * ldd) as u32,
-            ..Args::default()
+            batches: all as u32,
         };
-        let program = Program { dtype: self.dtype, along: self.along };
-        Reader::read(&program.text()).run_grid(&mut memory, args.bytes(), [tiles[0] * tiles[1], 1, all]);
+        let deep = all.div_ceil(self.warps.products as usize);
+        Reader::read(&program.text()).run_grid(&mut memory, args.bytes(), [tiles[0] * tiles[1], 1, deep]);
         let got = read_as(self.dtype, &memory, d);
         for i in 0..all {
             let [x, y] = [&a.numbers[i * m * k..], &b.numbers[i / self.batch[0] * n * k..]];
@@ -88,7 +91,18 @@ fn products_of_short_k() {
     let each = [[true, true], [true, false], [false, true], [false, false]];
     for (dtype, along) in [Dtype::BF16, Dtype::F16].into_iter().flat_map(|d| each.map(|a| (d, a))) {
         for (sizes, batch) in [([128, 128, 64], [1, 1]), ([140, 136, 40], [1, 1]), ([36, 24, 8], [2, 3])] {
-            Case { dtype, along, sizes, batch }.run();
+            Case { dtype, along, warps: Warps::ONE, sizes, batch }.run();
+        }
+    }
+}
+
+/// Several products of a workgroup, the last of which lacks some.
+#[test]
+fn products_of_a_workgroup() {
+    let each = [[true, true], [true, false], [false, true], [false, false]];
+    for (dtype, along) in [Dtype::BF16, Dtype::F16].into_iter().flat_map(|d| each.map(|a| (d, a))) {
+        for (sizes, batch) in [([64, 64, 64], [3, 2]), ([60, 56, 24], [1, 3])] {
+            Case { dtype, along, warps: Warps::FOUR, sizes, batch }.run();
         }
     }
 }
@@ -98,10 +112,10 @@ fn products_of_short_k() {
 fn odd_sizes() {
     let dtype = Dtype::BF16;
     for k in [1, 7, 33, 51] {
-        Case { dtype, along: [false, false], sizes: [68, 72, k], batch: [1, 1] }.run();
+        Case { dtype, warps: Warps::ONE, along: [false, false], sizes: [68, 72, k], batch: [1, 1] }.run();
     }
     for m in [1, 3, 129] {
-        Case { dtype, along: [true, false], sizes: [m, 72, 24], batch: [1, 1] }.run();
+        Case { dtype, warps: Warps::ONE, along: [true, false], sizes: [m, 72, 24], batch: [1, 1] }.run();
     }
 }
 
