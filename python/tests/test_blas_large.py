@@ -76,6 +76,26 @@ def test_batches(left, right, forms, rng):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("forms", ["nn", "nt", "tn", "tt", "ww", "gg"])
+@pytest.mark.parametrize(
+    "m, k, n", [(64, 64, 64), (60, 40, 56), (28, 16, 40), (32, 48, 64), (64, 8, 32)], ids=str
+)
+def test_many_small_products_of_short_k(dtype, m, k, n, forms, rng):
+    many = 2**20 // (m * n) + 3  # enough for a kernel of their own, and no whole workgroups
+    x, y = draw(rng, (many, m, k), dtype), draw(rng, (many, k, n), dtype)
+    x[5, 3, 0] = np.nan
+    got = lie(x, dtype, forms[0]) @ lie(y, dtype, forms[1])
+    x[5, 3, 0] = 0
+    want, bound = product(x, y)
+    assert np.isnan(h.to_np(got)[5, 3].astype(np.float64)).all()
+    rest = mx.where(
+        mx.arange(m)[:, None] == 3, mx.where(mx.arange(many)[:, None, None] == 5, 0, got), got
+    )
+    want[5, 3], bound[5, 3] = 0, 0
+    close(rest, want, bound, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("addend", ["row", "column", "matrix"])
 def test_sums_and_what_follows(dtype, addend, rng):
     m, k, n = h.fit(1048, 1024, 1000)
