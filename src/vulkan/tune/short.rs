@@ -58,6 +58,9 @@ const LONGEST: [u64; 2] = [64, 96];
 const LARGE: u64 = 1 << 20;
 /// See [`LARGE`].
 const OF_TILE: u64 = 70;
+/// The same of small products, whose other kernels have more that is empty. H200, us of 33.5M float16 results in products of 64 x 32 by K of 8 and
+/// 64 43 and 78 (by the others 190 and 208), 32 x 32 42 and 89 (187 and 214), 16 x 64 43 and 104 (144 and 181); 64 x 24 was not tried.
+const OF_SMALL: u64 = 40;
 
 /// How the eight warps of a workgroup lie, each with 32 rows and 64 columns of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,12 +78,14 @@ impl Warps {
     pub const ONE: Self = Self { rows: 4, columns: 2, products: 1 };
     /// Four products of at most 64 x 64, of which a tile of [`Self::ONE`] would be three quarters nothing.
     pub const FOUR: Self = Self { rows: 2, columns: 1, products: 4 };
+    /// Eight products of at most 32 x 64.
+    pub const EIGHT: Self = Self { rows: 1, columns: 1, products: 8 };
 
     /// Whether results of m x n fill their tiles.
     fn full(self, m: u64, n: u64) -> bool {
         let tiles =
             m.next_multiple_of(32 * u64::from(self.rows)) * n.next_multiple_of(64 * u64::from(self.columns));
-        100 * m * n >= OF_TILE * tiles
+        100 * m * n >= if self == Self::ONE { OF_TILE } else { OF_SMALL } * tiles
     }
 }
 
@@ -91,8 +96,11 @@ pub fn low_rank(p: &Profile, s: &Shape, along: [bool; 2]) -> Option<Warps> {
     let large = (s.m * s.n).saturating_mul(s.batch) >= LARGE;
     let open = p.features.ptx && forced_tile().is_none() && !MATMUL_LOW_RANK.disabled();
     let taken = half && open && large && (1..=LONGEST[usize::from(along == [true; 2])]).contains(&s.k);
-    let small = s.m <= 64 && s.n <= 64;
-    let warps = if small { Warps::FOUR } else { Warps::ONE };
+    let warps = match (s.m, s.n) {
+        (..=32, ..=64) => Warps::EIGHT,
+        (..=64, ..=64) => Warps::FOUR,
+        _ => Warps::ONE,
+    };
     (taken && warps.full(s.m, s.n)).then_some(warps)
 }
 
@@ -112,9 +120,10 @@ mod tests {
         assert!(laid(&p, 8192, 8192, 64, 1, [true, false]) && laid(&p, 8192, 8192, 96, 1, [true; 2]));
         assert!(!laid(&p, 8192, 8192, 96, 1, [true, false]) && !laid(&p, 8192, 8192, 128, 1, [true; 2]));
         // Few results, results that leave a tile empty, an odd number that hardly does, small ones by fours.
-        assert!(!laid(&p, 1000, 1000, 64, 1, [true; 2]) && !laid(&p, 64, 40, 64, 8192, [true; 2]));
+        assert!(!laid(&p, 1000, 1000, 64, 1, [true; 2]) && !laid(&p, 64, 24, 64, 8192, [true; 2]));
         let small = Shape { dtype: Dtype::F16, m: 64, n: 64, k: 64, batch: 8192, aligned: true };
         assert_eq!(low_rank(&p, &small, [true, false]), Some(Warps::FOUR));
+        assert_eq!(low_rank(&p, &Shape { m: 32, n: 32, ..small }, [true, false]), Some(Warps::EIGHT));
         assert_eq!(low_rank(&p, &Shape { n: 128, m: 128, ..small }, [true, false]), Some(Warps::ONE));
         assert!(laid(&p, 300, 512, 16, 10, [true; 2]) && !laid(&p, 64, 32768, 16, 1, [true; 2]));
     }

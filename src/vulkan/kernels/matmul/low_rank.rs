@@ -69,8 +69,8 @@ impl KernelKey for Program {
     fn name(&self) -> String {
         let turned = [!self.along[0], self.along[1]];
         let [a, b] = turned.map(|turned| if turned { 't' } else { 'n' });
-        let whole = if self.warps == Warps::ONE { "" } else { "_64x64" };
-        format!("matmul_low_rank_{}_{a}{b}{whole}", self.dtype)
+        let many = if self.warps == Warps::ONE { String::new() } else { format!("_{}", self.warps.products) };
+        format!("matmul_low_rank_{}_{a}{b}{many}", self.dtype)
     }
 
     fn module(&self, _: &Features) -> Module {

@@ -104,6 +104,7 @@ fn products_of_a_workgroup() {
         for (sizes, batch) in [([64, 64, 64], [3, 2]), ([60, 56, 24], [1, 3])] {
             Case { dtype, along, warps: Warps::FOUR, sizes, batch }.run();
         }
+        Case { dtype, along, warps: Warps::EIGHT, sizes: [28, 32, 40], batch: [3, 3] }.run();
     }
 }
 
