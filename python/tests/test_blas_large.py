@@ -88,11 +88,8 @@ def test_many_small_products_of_short_k(dtype, m, k, n, forms, rng):
     x[5, 3, 0] = 0
     want, bound = product(x, y)
     assert np.isnan(h.to_np(got)[5, 3].astype(np.float64)).all()
-    rest = mx.where(
-        mx.arange(m)[:, None] == 3, mx.where(mx.arange(many)[:, None, None] == 5, 0, got), got
-    )
-    want[5, 3], bound[5, 3] = 0, 0
-    close(rest, want, bound, dtype)
+    got[5, 3] = want[5, 3] = bound[5, 3] = 0
+    close(got, want, bound, dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
