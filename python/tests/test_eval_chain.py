@@ -26,6 +26,8 @@ SHAPES = [
 
 #: Matrices of codes of eight bits.
 OCTETS = functools.partial(t.Matrix, group_size=64, bits=8)
+#: Codes that lie across words.
+ODD = [{"group_size": g, "bits": b} for g, b in ((64, 6), (32, 5), (64, 3), (128, 2), (128, 6))]
 
 
 def can(*lengths):
@@ -99,11 +101,18 @@ def test_a_layer_between_attentions(rng, shape, dtype, make):
         assert all(np.array_equal(h.to_np(a), h.to_np(b)) for a, b in zip(again, got, strict=True))
 
 
+@pytest.mark.parametrize("how", ODD, ids=lambda h: f"{h['bits']}-{h['group_size']}")
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-@pytest.mark.parametrize("kinds", ["4844888", "44d4844", "d8444dd"])
+def test_a_layer_of_codes_across_words(rng, how, dtype):
+    test_a_layer_between_attentions(rng, SHAPES[0], dtype, functools.partial(t.Matrix, **how))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("kinds", ["4844888", "44d4844", "d8444dd", "6433666"])
 def test_a_layer_of_several_kinds(rng, kinds, dtype):
-    """The output's, down, gate, up, and the three behind: of four bits, eight, or elements."""
-    makes = iter({"4": t.Matrix, "8": OCTETS, "d": dense.Layer}[k] for k in kinds)
+    """The output's, down, gate, up, and the three behind: of codes, or of elements."""
+    odd = {str(n): functools.partial(t.Matrix, group_size=64, bits=n) for n in (3, 6)}
+    makes = iter((odd | {"4": t.Matrix, "8": OCTETS, "d": dense.Layer})[k] for k in kinds)
     layer = Layer(rng, *SHAPES[0], dtype=dtype, make=lambda *a: next(makes)(*a))
     got, ran = h.kernels(layer)
     for a, b in zip(got, layer.expected(), strict=True):
@@ -186,13 +195,14 @@ def test_two_streams_of_one_thread_that_take_turns(rng):
 )
 def test_rows_far_from_one(rng, dtype, scale):
     """Elements that a factor of 2^100 takes beyond the largest number, and small ones."""
-    a, b = t.Matrix(rng, 1024, 2048, dtype), t.Matrix(rng, 256, 1024, dtype)
     x = t.normal(rng, 1, 2048, dtype=dtype, scale=scale)
-    got, ran = h.kernels(lambda: b(a(x)))
-    if can(1024):
-        assert chains(ran) == 1, ran
-    middle = t.rounded(a.of(h.to_np(x).astype(np.float64)), dtype).astype(np.float64)
-    t.close(got, b.of(middle), dtype, units=4)
+    for how in ({}, *ODD[2:4]):
+        a, b = t.Matrix(rng, 1024, 2048, dtype, **how), t.Matrix(rng, 256, 1024, dtype, **how)
+        got, ran = h.kernels(lambda a=a, b=b: b(a(x)))
+        if can(1024):
+            assert chains(ran) == 1, ran
+        middle = t.rounded(a.of(h.to_np(x).astype(np.float64)), dtype).astype(np.float64)
+        t.close(got, b.of(middle), dtype, units=4)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -26,6 +26,7 @@ LONG = [
 OTHERS = [
     *({"group_size": group, "bits": 8} for group in (32, 64, 128)),
     *({"group_size": group, "bits": 4} for group in (32, 128)),
+    *({"group_size": g, "bits": b} for g, b in ((64, 6), (32, 5), (128, 3), (64, 2))),
     {"group_size": 32, "bits": 4, "mode": "mxfp4"},
     {"group_size": 32, "bits": 8, "mode": "mxfp8"},
     {"group_size": 16, "bits": 4, "mode": "nvfp4"},

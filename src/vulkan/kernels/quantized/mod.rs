@@ -1,6 +1,7 @@
 //! Quantised matrices: codes made and read, and products with them.
 
 mod chain;
+mod eights;
 mod few_picked;
 mod few_rows;
 mod joined_layout;

@@ -88,15 +88,18 @@ impl Quantised {
             let parts = [m.place(elements(dtype, &values)), 0, 0];
             return Quantised { matrix: Matrix { rows: rows as i64, parts }, dtype, values };
         }
-        let each = 32 / bits as usize;
-        let codes: Vec<u32> = (0..rows * k / each).map(|_| c.word()).collect();
+        let words = (0..(rows * k * bits as usize).div_ceil(32)).map(|_| c.word());
+        let bytes: Vec<u8> = words.flat_map(|w| w.to_le_bytes()).collect();
         let small = 0.02 * 15.0 / f64::from((1 << bits) - 1);
         let [scales, biases] = [small, 0.1].map(|s| c.numbers(rows * k / group, s, 0.0));
-        let code = |i: usize| codes[i / each] >> (bits * (i % each) as u32) & ((1 << bits) - 1);
+        let code = |i: usize| {
+            let (at, next) = (i * bits as usize / 8, i * bits as usize / 8 + 1);
+            let two = u32::from(bytes[at]) | u32::from(*bytes.get(next).unwrap_or(&0)) << 8;
+            two >> (i * bits as usize % 8) & ((1 << bits) - 1)
+        };
         let value = |i: usize| f64::from(code(i)) * scales[i / group] + biases[i / group];
         let values = (0..rows * k).map(value).collect();
-        let words = codes.iter().flat_map(|w| w.to_le_bytes()).collect();
-        let parts = [words, elements(dtype, &scales), elements(dtype, &biases)].map(|b| m.place(b));
+        let parts = [bytes, elements(dtype, &scales), elements(dtype, &biases)].map(|b| m.place(b));
         Quantised { matrix: Matrix { rows: rows as i64, parts }, dtype, values }
     }
 

@@ -1,4 +1,4 @@
-//! How products of one row by matrices of codes of four or eight bits, or of elements, that follow each other are cut for one kernel (kernels/quantized/chain). Pure.
+//! How products of one row by matrices of codes of two to eight bits, or of elements, that follow each other are cut for one kernel (kernels/quantized/chain). Pure.
 
 use super::{forced, plain, streams};
 use crate::core::Dtype;
@@ -80,7 +80,10 @@ impl Kind {
 
     /// Codes that a row of the left side of products has: a group, or a part of one, of which a lane has a fourth.
     pub fn part(self) -> u32 {
-        if self.bits == 8 { 32 } else { self.group.min(64) }
+        match self.bits {
+            5 | 6 | 8 => 32,
+            _ => self.group.min(64),
+        }
     }
 
     /// Codes, or elements, of a span of a row: a batch has eight parts.
@@ -138,7 +141,8 @@ pub(in crate::vulkan) struct Cut {
 /// Whether rows of `k` elements, normalised or not, go through such kernels. One product alone takes what it did (H200, us of o, gate and up,
 /// down, q k v of 8B by a host of its own 6.3, 19.2, 11.5, 8.4; qmm_stream in PTX 6.4, 18.4, 11, 8.9).
 pub(in crate::vulkan) fn takes(p: &Profile, format: Format, dtype: Dtype, [k, norm]: [i64; 2]) -> bool {
-    let whole = format.affine() && [4, 8].contains(&format.bits) && [32, 64, 128].contains(&format.group);
+    let whole =
+        format.affine() && [2, 3, 4, 5, 6, 8].contains(&format.bits) && [32, 64, 128].contains(&format.group);
     let codes = whole || format.mode == Mode::Mxfp4;
     let asked = forced().is_some() || plain() || streams();
     let fits = k % i64::from(format.group) == 0;
@@ -252,7 +256,7 @@ mod tests {
     /// Rows of 14B and of Qwen2.5-7B beside the sums of the products before them, hidden sizes of 5120 and 3584.
     #[test]
     fn long_rows_leave_room_for_sums() {
-        let kinds = [32, 64, 128].map(|group| [4, 8].map(|bits| Kind::codes(group, bits)));
+        let kinds = [32, 64, 128].map(|group| [2, 3, 4, 5, 6, 8].map(|bits| Kind::codes(group, bits)));
         for kind in kinds.into_iter().flatten().chain([Kind::VALUES, Kind::FLOATS]) {
             assert_eq!(kind.row(1024), LONGEST);
             for (k, hidden) in [(17408, 5120_u32), (18944, 3584)] {
@@ -277,7 +281,8 @@ mod tests {
         (p.features.ptx, p.features.units) = (true, 132);
         assert!(of(&p, codes(4), [4096, 4096]) && of(&p, None, [4096, 4096]));
         assert!(of(&p, codes(8), [4096, 4096]));
-        assert!(!of(&p, codes(6), [4096, 4096]) && !of(&p, codes(4), [512, 4096]));
+        assert!([2, 3, 5, 6].into_iter().all(|bits| of(&p, codes(bits), [4096, 4096])));
+        assert!(!of(&p, codes(4), [512, 4096]));
         assert!(!of(&p, codes(4), [4096, 4094]) && !of(&p, codes(4), [4096, 151_936]));
     }
 

@@ -22,7 +22,7 @@ impl Chain {
     }
 
     /// Bits of what undoes that, and the power of two that codes are too small by.
-    fn down(self) -> u32 {
+    pub(super) fn down(self) -> u32 {
         let places = match (self.floats(), self.half()) {
             (false, false) => 33,
             (false, true) => 24,
@@ -43,6 +43,7 @@ impl Chain {
         if self.ragged {
             put(o, format_args!("mul.lo.u32 t1,t1,{}; setp.lt.u32 valid,t1,k;", self.holds.part()));
         }
+        self.selectors(o);
         self.right(o, 0);
         for j in 0..BATCHES {
             if j + 1 < BATCHES {
@@ -85,8 +86,10 @@ impl Chain {
         let d = |i: u32| 16 * pair + 4 * j + i;
         for eight in 0..eights {
             let register = |side: u32, word: u32| (TILE * j + 2 * pair + side) * w + word;
-            if self.holds.bits == 4 {
-                (0..2).for_each(|side| self.codes(o, register(side, eight), side));
+            match self.holds.bits {
+                8 => {}
+                4 => (0..2).for_each(|side| self.codes(o, register(side, eight), side)),
+                _ => (0..2).for_each(|side| self.odd_codes(o, register(side, 0), eight, side)),
             }
             for half in 0..2 {
                 if self.holds.bits == 8 {

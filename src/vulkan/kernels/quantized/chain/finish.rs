@@ -166,11 +166,12 @@ FINISHED:",
         put(
             o,
             format_args!(
-                "shr.u32 t0,k,{codes}; mad.wide.u32 o4,res,t0,o4; shr.u32 t0,k,{half}; mad.wide.u32 o5,res,t0,o5; mad.wide.u32 o6,res,t0,o6;
+                "{codes} mad.wide.u32 o4,res,t0,o4; shr.u32 t0,k,{half}; mad.wide.u32 o5,res,t0,o5; mad.wide.u32 o6,res,t0,o6;
 mov.f32 y{side},0f00000000; mov.u32 t2,0;
 CODES{side}:
-ld.global.b32 x0,[o4]; shr.u32 t0,t2,{group}; shl.b32 t0,t0,{bytes}; cvt.u64.u32 wide,t0; add.u64 o8,o5,wide; add.u64 o9,o6,wide;",
-                codes = self.of_byte(),
+{some} shr.u32 t0,t2,{group}; shl.b32 t0,t0,{bytes}; cvt.u64.u32 wide,t0; add.u64 o8,o5,wide; add.u64 o9,o6,wide;",
+                codes = self.bytes_of(["t0", "k"]),
+                some = self.some_codes("o4"),
                 half = self.of_factor_byte(),
                 group = self.group().ilog2(),
                 bytes = self.factor_log2(),
@@ -181,10 +182,11 @@ ld.global.b32 x0,[o4]; shr.u32 t0,t2,{group}; shl.b32 t0,t0,{bytes}; cvt.u64.u32
         put(
             o,
             format_args!(
-                "add.u64 o4,o4,4; add.u32 t2,t2,{}; setp.lt.u32 p,t2,k;
+                "add.u64 o4,o4,{}; add.u32 t2,t2,{}; setp.lt.u32 p,t2,k;
 @p bra CODES{side};
 NUMBER{side}:",
-                32 / self.holds.bits
+                self.at_once() * self.holds.bits / 8,
+                self.at_once()
             ),
         );
     }
@@ -223,14 +225,13 @@ setp.eq.u32 p,tag,0; selp.u32 t3,4,8,p; cvt.u64.u32 o7,t3;",
         }
     }
 
-    /// Adds the products of the codes in `x0` to a side's result, one by one.
+    /// Adds the products of codes that were read to a side's result, one by one.
     pub(super) fn word_of_codes(self, o: &mut String, side: u32) {
-        let bits = self.holds.bits;
-        for i in 0..16 / bits {
+        for i in 0..self.at_once() / 2 {
             put(o, format_args!("ld.global.cg.b32 x1,[d]; add.u64 d,d,o7;"));
             pair(o, self.dtype, ["v0", "v1"], "x1", "t0");
             for (e, x) in [(2 * i, "v0"), (2 * i + 1, "v1")] {
-                put(o, format_args!("shr.u32 t0,x0,{}; and.b32 t0,t0,{};", bits * e, (1 << bits) - 1));
+                self.code(o, e);
                 match self.floats() {
                     true => small_floats::single(o, "q0", "t0", ["t0", "t1"]),
                     false => put(o, format_args!("cvt.rn.f32.u32 q0,t0;")),

@@ -1,4 +1,4 @@
-//! Products of one row by matrices of codes of four or eight bits, or of 16-bit elements, that follow each other, with what comes before and
+//! Products of one row by matrices of codes of two to eight bits, or of 16-bit elements, that follow each other, with what comes before and
 //! behind each, as one kernel in PTX: host side of `text`. What one product makes the next one takes as words, two elements and a tag each, for
 //! which it waits by itself, so that there is no barrier between. Called by `qmm_joined`, which holds a product back until it is known what
 //! follows (MLX_VK_DISABLE=qmm_chain,gemv_chain: a kernel each).
@@ -7,6 +7,7 @@ mod codes;
 mod finish;
 pub mod front;
 mod mixed;
+mod odd;
 pub mod picked;
 mod row;
 #[cfg(test)]

@@ -82,28 +82,26 @@ impl Chain {
 
     /// Piece i of a row that meets codes, from register x on, and the sums of its groups.
     fn stage_codes(self, o: &mut String, i: u32, x: u32) {
-        let [a, b, c, e] = [0, 1, 2, 3].map(|q| x + q);
-        // Elements k and k + 4 are a pair, as the codes that one mask takes; of eight bits k and k + 2.
-        let pairs = if self.holds.bits == 8 { [[a, b], [c, e]] } else { [[a, c], [b, e]] };
-        let [[p, q], [r, s]] = pairs;
-        // Whole codes of the second mask are four places up.
-        let up = self.up();
+        let all = [0, 1, 2, 3].map(|q| x + q);
         put(
             o,
             format_args!(
                 "setp.gt.u32 p,at,{from};
 @!p bra STAGED;
 mov.f32 v2,0f00000000;
-prmt.b32 fa0,x{p},x{q},0x5410; prmt.b32 fa1,x{p},x{q},0x7632; prmt.b32 fa2,x{r},x{s},0x5410; prmt.b32 fa3,x{r},x{s},0x7632;
-{up}
+{pairs}
 add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t1;
 @q st.shared.v4.b32 [t0],{{fa0,fa1,fa2,fa3}};",
-                at = if self.eights() == 2 { "and.b32 t0,t3,-64; bfe.u32 t1,t3,1,5; or.b32 t0,t0,t1; and.b32 t1,t3,1; shl.b32 t1,t1,5; or.b32 t0,t0,t1; shl.b32 t0,t0,4;" } else { "shl.b32 t0,t3,4;" },
+                at = if self.eights() == 2 {
+                    "and.b32 t0,t3,-64; bfe.u32 t1,t3,1,5; or.b32 t0,t0,t1; and.b32 t1,t3,1; shl.b32 t1,t1,5; or.b32 t0,t0,t1; shl.b32 t0,t0,4;"
+                } else {
+                    "shl.b32 t0,t3,4;"
+                },
                 from = THREADS * i,
-                up = if self.half() { String::new() } else { (0..4).map(|i| format!("mul.rn.bf16x2 fa{i},fa{i},up{};", up[i % 2])).collect() },
+                pairs = if self.odd() { self.odd_pairs(x) } else { self.even_pairs(all) },
             ),
         );
-        for r in [a, b, c, e] {
+        for r in all {
             pair(o, self.dtype, ["v0", "v1"], &format!("x{r}"), "t0");
             put(o, format_args!("add.f32 v0,v0,v1; add.f32 v2,v2,v0;"));
         }
@@ -121,6 +119,20 @@ add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t
                 (4 * self.eights()).ilog2()
             ),
         );
+    }
+
+    /// Pairs of an eight of the row, as codes of four and eight bits become pairs.
+    fn even_pairs(self, [a, b, c, e]: [u32; 4]) -> String {
+        // Elements k and k + 4 are a pair, as the codes that one mask takes; of eight bits k and k + 2.
+        let pairs = if self.holds.bits == 8 { [[a, b], [c, e]] } else { [[a, c], [b, e]] };
+        let [[p, q], [r, s]] = pairs;
+        // Whole codes of the second mask are four places up.
+        let up = self.up();
+        let scaled = |i: usize| format!("mul.rn.bf16x2 fa{i},fa{i},up{};", up[i % 2]);
+        format!(
+            "prmt.b32 fa0,x{p},x{q},0x5410; prmt.b32 fa1,x{p},x{q},0x7632; prmt.b32 fa2,x{r},x{s},0x5410; prmt.b32 fa3,x{r},x{s},0x7632;\n{}",
+            if self.half() { String::new() } else { (0..4).map(scaled).collect() }
+        )
     }
 
     /// Loads such pieces of the row, of which the thread has one each: all at once, and again until all have their tags.

@@ -115,7 +115,7 @@ impl Chained {
 fn texts_are_whole() {
     let kinds = [Dtype::BF16, Dtype::F16];
     let of = |bits| [32, 64, 128].map(|group| Kind::codes(group, bits));
-    let all = of(4).into_iter().chain(of(8)).chain([Kind::VALUES, Kind::FLOATS]);
+    let all = [2, 3, 4, 5, 6, 8].into_iter().flat_map(of).chain([Kind::VALUES, Kind::FLOATS]);
     for (holds, dtype) in all.flat_map(|g| kinds.map(|d| (g, d))) {
         for ragged in [false, true] {
             let row = holds.row(if ragged { 18944 } else { 4096 });
@@ -228,6 +228,28 @@ fn chains_compute_what_their_products_do() {
     }
 }
 
+/// The same of codes whose words have no whole number of them: places inside words, and rows that end inside spans.
+#[test]
+fn chains_of_codes_across_words() {
+    for (bits, group) in [2, 3, 5, 6].into_iter().flat_map(|bits| [32, 64, 128].map(|group| (bits, group))) {
+        let holds = Kind::codes(group, bits);
+        let sizes = match group {
+            128 => [256, 2176, 12, 384],
+            64 => [256, 2112, 64, 320],
+            _ => [352, 1056, 32, 96],
+        };
+        for (dtype, scale) in [(Dtype::BF16, 1.0), (Dtype::F16, 1.0), (Dtype::F16, 1e-6)] {
+            compare((dtype, [holds; 3]), sizes, 8, scale);
+        }
+    }
+    // Beyond what x may be on matrix units, and rows of which threads bring some elements later.
+    for bits in [2, 3, 5, 6] {
+        compare((Dtype::BF16, [Kind::codes(64, bits); 3]), [192, 128, 64, 256], 3, 1e12);
+    }
+    compare((Dtype::BF16, [Kind::codes(64, 6); 3]), [64, 128, 4, 18944], 40, 1.0);
+    compare((Dtype::BF16, [Kind::codes(64, 3); 3]), [64, 128, 4, 17408], 40, 1.0);
+}
+
 /// Of products by several kinds: orders of rows, spans and lengths of groups that differ; workgroups that have units of some products only;
 /// a kind that comes again; rows that end inside a span of one kind, and the longest ones.
 #[test]
@@ -246,6 +268,9 @@ fn chains_may_be_by_several_kinds() {
         ([four(64), four(64), values], [64, 128, 4, 18944], 40, 1.0),
         ([four(64), values, eight(64)], [64, 128, 4, 17408], 40, 1.0),
         ([four(64), eight(64), floats], [192, 128, 64, 256], 3, 1e12),
+        ([Kind::codes(64, 6), four(64), Kind::codes(64, 2)], [256, 2112, 64, 320], 8, 1.0),
+        ([Kind::codes(32, 3), Kind::codes(64, 6), eight(64)], [192, 128, 64, 320], 40, 1.0),
+        ([Kind::codes(64, 5), values, Kind::codes(64, 3)], [192, 128, 64, 256], 3, 1e12),
     ] {
         compare((Dtype::BF16, kinds), sizes, workgroups, scale);
         compare((Dtype::F16, kinds), sizes, workgroups, f64::min(scale, 1.0));

@@ -15,7 +15,7 @@ use crate::vulkan::kernels::matmul::warpgroup::text::{head, kind, put};
 use crate::vulkan::kernels::progress;
 use crate::vulkan::tune::quantized::chain::{BATCHES, Kind, THREADS, TILE, WARPS, slots};
 
-/// One kernel: rows of 16 bits; matrices of codes of four or eight bits, or of elements (`values`), by one kind or by several.
+/// One kernel: rows of 16 bits; matrices of codes of two to eight bits, or of elements (`values`), by one kind or by several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Chain {
     /// What matrices hold, of products whose part of the text is written; codes share a scale and a bias by 32, 64 or 128.
@@ -37,9 +37,10 @@ pub struct Chain {
 /// Parts of a span.
 pub(super) const PARTS: u32 = 8 * BATCHES;
 impl Chain {
-    /// Words of codes that a lane has of a part.
+    /// Words of codes that a lane reads of a part.
     pub(super) fn words(self) -> u32 {
-        self.holds.part() * self.holds.bits / 128
+        let bytes = self.lane_bytes();
+        (0..4).map(|t| (t * bytes % 4 + bytes).div_ceil(4)).max().unwrap_or(0)
     }
 
     /// Eights of codes that it has of a part.
@@ -47,9 +48,12 @@ impl Chain {
         self.holds.part() / 32
     }
 
-    /// Binary places of how many codes a byte has.
-    pub(super) fn of_byte(self) -> u32 {
-        (8 / self.holds.bits).ilog2()
+    /// Makes bytes of a row of so many codes.
+    pub(super) fn bytes_of(self, [to, from]: [&str; 2]) -> String {
+        match self.holds.bits {
+            bits if bits.is_power_of_two() => format!("shr.u32 {to},{from},{};", (8 / bits).ilog2()),
+            bits => format!("mul.lo.u32 {to},{from},{bits}; shr.u32 {to},{to},3;"),
+        }
     }
 
     /// Codes that share a scale and a bias.
@@ -77,8 +81,8 @@ impl Chain {
     }
 
     /// Bytes of a batch that a lane has.
-    fn lane_bytes(self) -> u32 {
-        if self.values() { 16 } else { 4 * self.words() }
+    pub(super) fn lane_bytes(self) -> u32 {
+        if self.values() { 16 } else { self.holds.part() * self.holds.bits / 32 }
     }
 
     /// Codes of a row of a unit, and bytes of their scales.
@@ -190,6 +194,9 @@ ENDED:",
                 codes2 = self.most(|c| if c.values() { 8 } else { 16 * c.eights() }),
             ),
         );
+        if self.most(|c| u32::from(c.slips())) > 0 {
+            put(o, format_args!(".reg .b32 slip,e<4>;"));
+        }
         self.mix_registers(o);
     }
 
@@ -338,7 +345,7 @@ selp.b32 m,1,0,p; selp.b32 m,2,m,q; shl.b32 t1,m,3; cvt.u64.u32 wide,t1; add.u64
         }
         // The pitch of what is picked may be a part's.
         let whole = match self.picks {
-            Some(_) if !self.values() => format!("shr.u32 t0,ck,{}; sub.u32 room,t0,room;", self.of_byte()),
+            Some(_) if !self.values() => format!("{} sub.u32 room,t0,room;", self.bytes_of(["t0", "ck"])),
             _ => "sub.u32 room,cpitch,room;".to_string(),
         };
         put(
@@ -398,9 +405,9 @@ mov.u32 cstage,t0; add.u64 ca,ca,{size}; ld.param.u32 ck,[ca+{k}];",
                 span = self.span().ilog2(),
                 wlog = WARPS.ilog2(),
                 pitch = match self.holds.bits {
-                    4 => "shr.u32 cpitch,ck,1;",
-                    8 => "mov.u32 cpitch,ck;",
-                    _ => "shl.b32 cpitch,ck,1;",
+                    8 => "mov.u32 cpitch,ck;".to_string(),
+                    16 => "shl.b32 cpitch,ck,1;".to_string(),
+                    _ => self.bytes_of(["cpitch", "ck"]),
                 },
                 half = self.of_factor_byte(),
                 parts = self.part_pitches(),
@@ -423,7 +430,7 @@ mov.u32 cstage,t0; add.u64 ca,ca,{size}; ld.param.u32 ck,[ca+{k}];",
             o,
             format_args!(
                 "sub.u32 t3,t3,cat; {units}sub.u32 t0,cend,cu; min.u32 run,t3,t0; {row}add.u32 cu,cu,run; sub.u32 run,run,1;
-ld.param.u64 nc,[sm+{codes}]; mad.wide.u32 nc,row0,cpitch,nc; mul.lo.u32 t0,cquad,{span}; mad.lo.u32 t0,lane,{lanes},t0; cvt.u64.u32 wide,t0; add.u64 nc,nc,wide;
+ld.param.u64 nc,[sm+{codes}]; mad.wide.u32 nc,row0,cpitch,nc; {lane} cvt.u64.u32 wide,t0; add.u64 nc,nc,wide;
 ld.param.u64 ns,[sm+{scales}]; mad.wide.u32 ns,row0,cspitch,ns; mul.lo.u32 t0,cquad,{factors}; cvt.u64.u32 wide,t0; add.u64 ns,ns,wide;
 ld.param.u64 nz,[sm+{biases}]; mad.wide.u32 nz,row0,cspitch,nz; add.u64 nz,nz,wide;
 cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
@@ -432,8 +439,7 @@ cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
                 codes = place!(codes),
                 scales = place!(scales),
                 biases = place!(biases),
-                span = self.span_bytes(),
-                lanes = self.lane_bytes(),
+                lane = self.lane_place(self.span_bytes()),
                 factors = self.factors(),
             ),
         );
@@ -445,7 +451,7 @@ cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
     /// Asks for batch j of the next unit, if there is one.
     pub(super) fn fetch(self, o: &mut String, j: u32) {
         let w = self.words();
-        let at = 128 * w * j;
+        let at = 32 * self.lane_bytes() * j;
         let guard = if self.ragged {
             put(o, format_args!("setp.gt.and.s32 q,room,{at},live;"));
             "q"
@@ -454,16 +460,29 @@ cvt.u64.u32 wide,lanescale; add.u64 ns,ns,wide; add.u64 nz,nz,wide;",
         };
         for (side, from) in ["nc", "nc1", "nc2", "nc3"].into_iter().enumerate() {
             let c = (TILE * j + side as u32) * w;
-            let to = if w == 2 { format!("v2.b32 {{c{c},c{}}}", c + 1) } else { format!("b32 c{c}") };
-            match self.picks {
-                Some(_) if j > 0 => put(
-                    o,
-                    format_args!(
-                        "add.u64 na,{from},nj{j};\n@{guard} ld.global.nc.L1::no_allocate.{to},[na];"
-                    ),
-                ),
-                _ => put(o, format_args!("@{guard} ld.global.nc.L1::no_allocate.{to},[{from}+{at}];")),
+            let (from, at) = match self.picks {
+                Some(_) if j > 0 => {
+                    put(o, format_args!("add.u64 na,{from},nj{j};"));
+                    ("na", 0)
+                }
+                _ => (from, at),
+            };
+            if self.slips() {
+                // Lanes read some of a word that others read too, from the first-level cache.
+                for word in 0..w {
+                    put(
+                        o,
+                        format_args!(
+                            "@{guard} ld.global.nc.L1::evict_first.b32 c{},[{from}+{}];",
+                            c + word,
+                            at + 4 * word
+                        ),
+                    );
+                }
+                continue;
             }
+            let to = if w == 2 { format!("v2.b32 {{c{c},c{}}}", c + 1) } else { format!("b32 c{c}") };
+            put(o, format_args!("@{guard} ld.global.nc.L1::no_allocate.{to},[{from}+{at}];"));
         }
     }
 

@@ -59,9 +59,12 @@ mov.u32 at,ring; mad.lo.u32 at,warp,{stage},at; mad.lo.u32 at,v,16,at; mad.lo.u3
         );
     }
 
-    /// Stores what came of row `n` of a lane: words of its four chunks beside each other, in the order of digits, or of bytes as they lie.
+    /// Stores what came of row `n` of a lane: words of its four chunks beside each other, in the order of digits, of pairs of odd codes, or of bytes as they lie.
     fn lay(&self, o: &mut String, n: u32) {
         let digits = self.format.bits == 4;
+        if self.odd() {
+            (0..4).for_each(|i| self.lay_odd(o, 16 * n + 4 * i));
+        }
         for x in (0..4).map(|i| 16 * n + 4 * i).filter(|_| digits) {
             let [a, b, c, d] = [x, x + 1, x + 2, x + 3];
             put(

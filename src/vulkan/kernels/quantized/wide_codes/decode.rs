@@ -1,4 +1,4 @@
-//! How codes become left sides in registers, rounded once: whole numbers of four or eight bits with a scale and a bias, and small
+//! How codes become left sides in registers, rounded once: whole numbers of two to eight bits with a scale and a bias, and small
 //! floats (E2M1, E4M3) with a scale, which are exact.
 
 use super::text::Program;
@@ -9,7 +9,7 @@ use crate::vulkan::kernels::quantized::small_floats::{self, eights, fours};
 use crate::vulkan::tune::quantized::wide_codes::SPAN;
 
 impl Program {
-    fn half(&self) -> bool {
+    pub(super) fn half(&self) -> bool {
         self.dtype == Dtype::F16
     }
 
@@ -83,6 +83,11 @@ impl Program {
                 put(o, format_args!("shfl.sync.idx.b32 {name}{},fq{from},{lane},0x1c1f,-1;", 2 * row + i));
             }
         }
+        self.factor_pairs(o, span, words);
+    }
+
+    /// The factors of a lane's codes in each half of a span, as pairs.
+    fn factor_pairs(&self, o: &mut String, span: u32, words: u32) {
         for (half, row) in (0..self.halves()).flat_map(|h| [(h, 0), (h, 1)]) {
             let sel = match (self.format.group, self.format.bits) {
                 (128, _) => ["0x1010", "0x3232"][span as usize],
@@ -94,7 +99,8 @@ impl Program {
                 Mode::Affine => put(
                     o,
                     format_args!(
-                        "prmt.b32 sc{to},fs{low},fs{high},{sel}; prmt.b32 bi{to},fb{low},fb{high},{sel};"
+                        "prmt.b32 sc{to},fs{low},fs{high},{sel}; prmt.b32 bi{to},fb{low},fb{high},{sel};{}",
+                        self.odd_scale(to)
                     ),
                 ),
                 // A number of bfloat16 whose exponent it is; none is half the smallest power with one.
@@ -116,6 +122,9 @@ impl Program {
     pub(super) fn decode(&self, o: &mut String, s: u32, half: u32, [word, step, row]: [u32; 3]) {
         let of_scale = if self.halves() == 2 { 2 * half + row } else { row };
         let to = 16 * half + 4 * (2 * word + step) + row;
+        if self.odd() {
+            return self.decode_odd(o, s, 2 * half + word, [step, row, to, of_scale]);
+        }
         let (set, span) = self.set_of(s);
         let wide = self.format.bits == 8;
         let c =

@@ -1,4 +1,4 @@
-//! Rows by long matrices of codes of four and eight bits on warpgroups, on GPUs that take PTX: sums stay in registers along K, so that only
+//! Rows by long matrices of codes of two to eight bits on warpgroups, on GPUs that take PTX: sums stay in registers along K, so that only
 //! workgroups that share K leave anything to add up. Takes what `qmm_joined` joins, but no normalisation. The twins are `few_rows`, and
 //! the kernels on Vulkan's matrices for what that does not know (MLX_VK_DISABLE=qmm_wide).
 
@@ -6,6 +6,7 @@ mod bring;
 mod decode;
 mod finish;
 mod join;
+mod odd;
 #[cfg(test)]
 mod tests;
 mod text;

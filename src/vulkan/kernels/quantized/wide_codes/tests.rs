@@ -87,6 +87,18 @@ fn texts_of_eight_bits_and_fewer_rows_compute_what_products_are() {
     }
 }
 
+/// Codes across words: of every group, lanes whose codes have one scale and several batches.
+#[test]
+fn texts_of_odd_codes_compute_what_products_are() {
+    for dtype in [Dtype::BF16, Dtype::F16] {
+        for bits in [2, 3, 5, 6] {
+            compare(dtype, affine(bits, 64), [7, 1280, 2]);
+            compare(dtype, affine(bits, 32), [19, 768, 1]);
+            compare(dtype, affine(bits, 128), [32, 768, 3]);
+        }
+    }
+}
+
 #[test]
 fn texts_of_small_floats_compute_what_products_are() {
     for format in FLOATS {

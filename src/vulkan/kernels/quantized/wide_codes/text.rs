@@ -1,5 +1,5 @@
 //! The text of rows by long matrices of codes on warpgroups (wgmma of PTX): a warp has a block of rows of codes, a lane asks for
-//! sixteen bytes of two of them at a time, which become left sides in registers (`decode`). Other warps bring rows of x to shared memory
+//! its codes of two of them at a time, which become left sides in registers (`decode`). Other warps bring rows of x to shared memory
 //! (`bring`), where they are right sides. What becomes of sums stands in `finish`.
 
 use std::mem::offset_of;
@@ -11,7 +11,7 @@ use crate::vulkan::kernels::matmul::warpgroup::text::{head, kind, put};
 use crate::vulkan::kernels::progress;
 use crate::vulkan::kernels::quantized::push::Push;
 use crate::vulkan::kernels::quantized::units::{Units, place};
-use crate::vulkan::tune::quantized::wide_codes::{ACROSS, BLOCK, BYTES, COLUMN, RING, SPAN, batch};
+use crate::vulkan::tune::quantized::wide_codes::{ACROSS, BLOCK, COLUMN, RING, SPAN, batch};
 
 /// What the kernel does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,10 +36,6 @@ pub struct Program {
 pub(super) const THREADS: u32 = 32 * (ACROSS + RING);
 /// Products of a span, each of sixteen elements of K.
 const STEPS: u32 = SPAN / 16;
-/// Loads of a row of a batch, 16 bytes of each of four lanes.
-const LOADS: u32 = BYTES / 64;
-/// Registers of two batches of codes: of each load 16 bytes of two rows.
-const HELD: u32 = 8 * LOADS * BATCHES;
 /// Registers of the factors of two batches: of groups of 32 four each.
 const FACTORS: u32 = 8;
 /// A batch that is asked for, and the one that is multiplied.
@@ -74,6 +70,16 @@ impl Program {
     /// Bytes of sums of a block.
     pub(super) fn sums(&self) -> u32 {
         4 * COLUMN * self.columns
+    }
+
+    /// Bytes of a row of codes of a batch.
+    pub(super) fn bytes(&self) -> u32 {
+        batch(self.format) / 8 * self.format.bits
+    }
+
+    /// Registers of two batches of codes: those that a lane has of two rows.
+    fn held(&self) -> u32 {
+        BATCHES * 2 * self.bytes() / 16
     }
 
     /// Spans of a batch.
@@ -119,7 +125,7 @@ impl Program {
             format_args!(
                 "add.u64 wa,wa,{all}; add.u64 wb,wb,{all}; add.u64 fp,fp,{factors}; sub.u32 left,left,{}; xor.b32 phase,phase,1; mov.pred again,first;\nbra BODY;\nEND:\nwgmma.wait_group.sync.aligned 0;",
                 RING / self.spans(),
-                all = RING / self.spans() * BYTES,
+                all = RING / self.spans() * self.bytes(),
                 factors = RING / self.spans() * self.of_batch(),
             ),
         );
@@ -141,7 +147,7 @@ impl Program {
 .shared .align 4 .b8 flag[4];
 .reg .pred p,q,one,two,there<{tiles}>,mine,live,odd,again,first;
 .reg .b32 tid,lane,warp,g,t,rows,unit,split,block,local,tmp,tmp2,left,len,at,v,r,pk,own,sel0,sel1,unity,minus,up,eights,beyond,least,zero,sevens,tops,row0,full,phase,lo,hi,base;
-.reg .b32 x<{xs}>,c<{HELD}>,f<32>,h<14>,ar<2>,fq<{FACTORS}>,fs<4>,fb<4>,sc<4>,bi<4>;
+.reg .b32 x<{xs}>,c<{held}>,f<32>,h<14>,ar<2>,fq<{FACTORS}>,fs<4>,fb<4>,sc<4>,bi<4>;
 .reg .b16 hl,hh;
 .reg .f32 tot<{sums}>,w<48>,e<6>,y<4>;
 .reg .b64 wa,wb,fp,l,m,da,xa,desc;
@@ -153,6 +159,7 @@ setp.eq.u32 first,lane,0; setp.ne.u32 p,tid,0;\n@p bra READY;",
                 tiles = self.tiles(),
                 ring = (RING * self.stage()).max(ACROSS * self.sums()),
                 bars = 2 * RING,
+                held = self.held(),
                 xs = 16 * self.tiles(),
                 sums = 4 * self.tiles(),
                 at_rows = offset_of!(Push, rows),
@@ -182,10 +189,11 @@ setp.eq.u32 first,lane,0; setp.ne.u32 p,tid,0;\n@p bra READY;",
         put(
             o,
             format_args!(
-                "mul.wide.u32 m,own,{batch}; mul.wide.u32 l,t,16; add.u64 m,m,l; add.u64 wa,wa,m; sub.u32 len,len,1;
+                "mul.wide.u32 m,own,{batch}; mul.wide.u32 l,t,{lane}; add.u64 m,m,l; add.u64 wa,wa,m; sub.u32 len,len,1;
 mad.lo.u32 row0,local,{BLOCK},g; min.u32 tmp,row0,len; add.u32 row0,row0,8; min.u32 row0,row0,len;
 mul.wide.u32 l,row0,{bytes}; add.u64 wb,wa,l; mul.wide.u32 l,tmp,{bytes}; add.u64 wa,wa,l;",
-                batch = BYTES,
+                batch = self.bytes(),
+                lane = if self.odd() { 4 * self.format.bits } else { 16 },
                 bytes = self.k / 8 * self.format.bits,
             ),
         );
@@ -200,7 +208,7 @@ mul.wide.u32 l,row0,{bytes}; add.u64 wb,wa,l; mul.wide.u32 l,tmp,{bytes}; add.u6
             ),
         );
         (0..4 * self.tiles()).for_each(|i| put(o, format_args!("mov.f32 tot{i},0f00000000;")));
-        (0..HELD).for_each(|i| put(o, format_args!("mov.b32 c{i},0;")));
+        (0..self.held()).for_each(|i| put(o, format_args!("mov.b32 c{i},0;")));
     }
 
     /// What is told of the matrix of a warp.
@@ -250,10 +258,14 @@ mul.wide.u32 l,row0,{bytes}; add.u64 wb,wa,l; mul.wide.u32 l,tmp,{bytes}; add.u6
     fn ask(&self, o: &mut String, ahead: u32) {
         let set = ahead % BATCHES;
         put(o, format_args!("setp.gt.u32 p,left,{ahead};"));
-        for (load, row, name) in (0..LOADS).flat_map(|i| [(i, 0, "wa"), (i, 1, "wb")]) {
-            let c = four("c", 8 * (LOADS * set + load) + 4 * row).join(",");
-            let at = ahead * BYTES + 64 * load;
-            put(o, format_args!("@p ld.volatile.global.v4.b32 {{{c}}},[{name}+{at}];"));
+        let at = ahead * self.bytes();
+        if self.odd() {
+            self.ask_odd(o, set, at);
+        } else {
+            for (load, row, name) in (0..self.bytes() / 64).flat_map(|i| [(i, 0, "wa"), (i, 1, "wb")]) {
+                let c = four("c", 8 * (self.bytes() / 64 * set + load) + 4 * row).join(",");
+                put(o, format_args!("@p ld.volatile.global.v4.b32 {{{c}}},[{name}+{}];", at + 64 * load));
+            }
         }
         let (words, at) = (self.words(), ahead * self.of_batch());
         let all = (0..words).map(|w| format!("fq{}", words * set + w)).collect::<Vec<_>>().join(",");

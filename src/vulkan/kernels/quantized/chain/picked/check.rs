@@ -22,11 +22,13 @@ COLUMN{side}:
 mov.u32 t0,ids; mad.lo.u32 t0,x2,4,t0; ld.shared.b32 x7,[t0]; mov.u32 t0,weights; mad.lo.u32 t0,x2,4,t0;
 @columns ld.shared.f32 weight,[t0];
 and.b32 t0,flags,{ANY}; setp.ne.u32 q,t0,0; selp.b32 x7,x7,0,q; mad.lo.u32 x4,x7,x5,x4;
-shr.u32 t0,at,{codes}; mad.wide.u32 o8,x4,t0,o4; shr.u32 t0,x3,{codes}; cvt.u64.u32 wide,t0; add.u64 o8,o8,wide; ld.global.b32 x0,[o8];
+{at} mad.wide.u32 o8,x4,t0,o4; {x3} cvt.u64.u32 wide,t0; add.u64 o8,o8,wide; {codes}
 shr.u32 t0,at,{half}; mul.wide.u32 o8,x4,t0; shr.u32 t0,x3,{group}; shl.b32 t0,t0,{bytes}; cvt.u64.u32 wide,t0; add.u64 wide,wide,o8; add.u64 o8,o5,wide; add.u64 o9,o6,wide;",
                 part = place!(part),
                 rows = place!(rows),
-                codes = self.of_byte(),
+                at = self.bytes_of(["t0", "at"]),
+                x3 = self.bytes_of(["t0", "x3"]),
+                codes = self.some_codes("o8"),
                 half = self.of_factor_byte(),
                 group = self.group().ilog2(),
                 bytes = self.factor_log2(),
@@ -39,7 +41,7 @@ shr.u32 t0,at,{half}; mul.wide.u32 o8,x4,t0; shr.u32 t0,x3,{group}; shl.b32 t0,t
             o,
             format_args!(
                 "add.u32 t2,t2,{}; setp.lt.u32 p,t2,k;\n@p bra CODES{side};\nNUMBER{side}:",
-                32 / self.holds.bits
+                self.at_once()
             ),
         );
     }

@@ -13,13 +13,13 @@ impl Chain {
             return String::new();
         }
         format!(
-            "mov.u32 cfull,cspitch; ld.param.u32 tmp0,[ca+{}]; and.b32 t0,tmp0,{COLUMNS}; setp.ne.u32 q,t0,0; ld.param.u32 part,[ca+{}];
-@q shr.u32 cpitch,part,{};
+            "mov.u32 cfull,cspitch; ld.param.u32 tmp0,[ca+{}]; and.b32 t0,tmp0,{COLUMNS}; setp.ne.u32 q,t0,0; ld.param.u32 part,[ca+{}]; {}
+selp.b32 cpitch,t0,cpitch,q;
 @q shr.u32 cspitch,part,{};
 ",
             place!(flags),
             place!(part),
-            self.of_byte(),
+            self.bytes_of(["t0", "part"]),
             self.of_factor_byte(),
         )
     }
@@ -48,9 +48,8 @@ mov.u32 lim,ids; mad.lo.u32 t0,t0,4,lim; ld.shared.b32 t0,[t0]; mad.lo.u32 row0,
         if self.picks.is_none() || self.values() {
             return;
         }
-        let w = self.words();
         for j in 1..BATCHES {
-            put(o, format_args!("mov.u64 nj{j},{};", 128 * w * j));
+            put(o, format_args!("mov.u64 nj{j},{};", 32 * self.lane_bytes() * j));
         }
         put(
             o,
@@ -74,8 +73,9 @@ mov.u32 lim,ids; mad.lo.u32 t0,t0,4,lim; ld.shared.b32 t0,[t0]; mad.lo.u32 row0,
             put(
                 o,
                 format_args!(
-                    "mad.wide.u32 na,t1,cpitch,cm; shr.u32 t2,t2,{}; cvt.u64.u32 wide,t2; add.u64 na,na,wide;",
-                    self.of_byte()
+                    "mad.wide.u32 na,t1,cpitch,cm; {}{} cvt.u64.u32 wide,t2; add.u64 na,na,wide;",
+                    self.bytes_of(["t2", "t2"]),
+                    self.without_slip(["t2", "t0", "t1"]),
                 ),
             );
             put(

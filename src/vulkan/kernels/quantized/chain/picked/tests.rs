@@ -183,8 +183,14 @@ fn chains_of_picks_compute_what_their_products_do() {
             (Dtype::BF16, Kind::codes(128, 8)),
             (Dtype::BF16, Kind::FLOATS),
             (Dtype::F16, Kind::FLOATS),
+            (Dtype::BF16, Kind::codes(64, 6)),
+            (Dtype::F16, Kind::codes(64, 5)),
+            (Dtype::BF16, Kind::codes(32, 3)),
+            (Dtype::BF16, Kind::codes(128, 2)),
         ] {
-            if inner % holds.group as usize == 0 && hidden % holds.group as usize == 0 {
+            // The reader of programs takes a while.
+            let short = [4, 8].contains(&holds.bits) || inner < 256;
+            if short && inner % holds.group as usize == 0 && hidden % holds.group as usize == 0 {
                 compare(dtype, holds, &Sizes { hidden, inner, count, matrices, n, workgroups }, 1.0);
             }
         }
@@ -193,7 +199,7 @@ fn chains_of_picks_compute_what_their_products_do() {
     let sizes = Sizes { hidden: 2880, inner: 288, count: 4, matrices: 5, n: 64, workgroups: 9 };
     compare(Dtype::BF16, Kind::FLOATS, &sizes, 1.0);
     // Beyond what x may be on matrix units.
-    for holds in [Kind::codes(64, 4), Kind::codes(64, 8), Kind::FLOATS] {
+    for holds in [Kind::codes(64, 4), Kind::codes(64, 8), Kind::codes(64, 3), Kind::FLOATS] {
         let sizes = Sizes { hidden: 256, inner: 128, count: 4, matrices: 9, n: 64, workgroups: 3 };
         compare(Dtype::BF16, holds, &sizes, 1e12);
     }
@@ -208,6 +214,7 @@ fn picked_products_may_be_of_several_kinds() {
         [eight, four, Kind::VALUES],
         [Kind::FLOATS, Kind::FLOATS, Kind::VALUES],
         [Kind::FLOATS, eight, Kind::codes(32, 4)],
+        [Kind::codes(64, 6), four, Kind::codes(64, 5)],
     ] {
         compare_kinds(Dtype::BF16, kinds, &sizes, 1.0);
         compare_kinds(Dtype::F16, kinds, &sizes, 1.0);
