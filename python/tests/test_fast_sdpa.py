@@ -104,6 +104,35 @@ def test_many_keys_in_parts(rng):
 
 
 @pytest.mark.gpu
+def test_dense_masks_of_many_queries():
+    """Rows at odd addresses and even ones, rows that see nothing, or nothing of the first keys; on
+    warpgroups where there are any."""
+    run = """
+        import numpy as np, mlx.core as mx, test_fast_sdpa as t
+        mx.set_default_device(mx.gpu)
+        rng = np.random.default_rng(7)
+        for L, N, D, name in (
+            (130, 255, 128, "bfloat16"),
+            (255, 190, 64, "float16"),
+            (65, 66, 96, "bfloat16"),
+            (70, 130, 128, "float16"),
+        ):
+            shapes = (2, 4, L, D), (2, 2, N, D)
+            for form, mask in t.masks(rng, 2, 4, L, N).items():
+                t.check(rng, name, *shapes, mask, form in ("bool", "add"))
+            seen = rng.random((2, 1, L, N)) < 0.5
+            seen[1, :, :, :64] = False
+            seen[:, :, :, -1] = True
+            t.check(rng, name, *shapes, np.where(seen, rng.normal(0, 1, seen.shape), -np.inf))
+            seen[:, :, 3] = False
+            t.check(rng, name, *shapes, seen)
+            t.check(rng, name, *shapes, seen[:, :, :, :1] | np.zeros((2, 1, L, N), bool))
+    """
+    path = os.pathsep.join([str(pathlib.Path(__file__).parent), *sys.path])
+    python(run, {"MLX_VK_WARPGROUP": "all", "PYTHONPATH": path}, timeout=280)
+
+
+@pytest.mark.gpu
 @pytest.mark.parametrize("held", [False, True])
 def test_the_matrix_kernel(held):
     """Scores in shared memory, in registers; ordinary arithmetic without matrix instructions; the

@@ -52,14 +52,26 @@ pub(super) fn in_pairs(mask: &DeviceView) -> bool {
         && mask.ptr.is_multiple_of(2 * mask.dtype.size() as u64)
 }
 
+/// How many different masks there are, and those of one batch.
+fn different(mask: &DeviceView) -> [u64; 2] {
+    let s = super::steps(mask);
+    let of = |i: usize| if s[i] == 0 { 1 } else { mask.shape[i] as u64 };
+    [of(0) * of(1), of(1)]
+}
+
+/// Whether a mask of the full shape of scores is worth a look.
+pub(super) fn are_known(mask: &DeviceView) -> bool {
+    let [batch, heads, l, n] = [0, 1, 2, 3].map(|i| mask.shape[i] as u64);
+    in_pairs(mask) && table::mask_blocks(batch * heads / different(mask)[0], l, n)
+}
+
 /// What is in the blocks of a mask of the full shape of scores, where it is worth a look.
 pub(super) fn look(enc: &mut CommandEncoder, mask: &DeviceView) -> Result<Blocks> {
     debug_assert_ne!(Mask::of(Some(mask), false), Mask::None);
     let s = super::steps(mask);
-    let [batch, heads, l, n] = [0, 1, 2, 3].map(|i| mask.shape[i] as u64);
-    let different = |i: usize| if s[i] == 0 { 1 } else { mask.shape[i] as u64 };
-    let (masks, own) = (different(0) * different(1), different(1));
-    if !in_pairs(mask) || !table::mask_blocks(batch * heads / masks, l, n) {
+    let [l, n] = [2, 3].map(|i| mask.shape[i] as u64);
+    let [masks, own] = different(mask);
+    if !are_known(mask) {
         return Ok(Blocks::default());
     }
     let rows = l.div_ceil(BLOCK[0]);

@@ -375,10 +375,13 @@ fn on_matrices(
     (scale, causal): (f32, bool),
     [dst, extents]: [(u64, u64); 2],
 ) -> Result<()> {
+    // Whether the twin passes over what no query sees.
+    let known = coop.held && mask.is_some_and(blocks::are_known);
     if warpgroup::takes_sinks(sinks, q.dtype)
-        && let Some(kernel) = warpgroup::kernel(enc, [q, k, v], mask.is_some(), (scale, causal))
+        && (mask.is_none() || table::masks_whole(k.shape[2] as u64, known))
+        && let Some(kernel) = warpgroup::kernel(enc, [q, k, v], mask, extents.0 != 0, (scale, causal))
     {
-        return warpgroup::run(enc, kernel, [q, k, v], sinks, scale, [dst, extents]);
+        return warpgroup::run(enc, kernel, [q, k, v], (mask, sinks), scale, [dst, extents]);
     }
     let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
     let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);

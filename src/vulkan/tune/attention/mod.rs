@@ -163,6 +163,16 @@ pub fn warpgroup(
     (flops / ours + passes < useful / others || always()).then_some(room)
 }
 
+/// Keys up to which warpgroups, which read all of a dense mask, take it although its blocks are known (H200, us of 8 x 32 heads of 128, a
+/// triangle, whose half has no blocks to read: 256 x 256 51 and 104, 2048 x 2048 1,530 and 1,996; a window of long rows has few).
+const WHOLE_MASKS: u64 = 512;
+
+/// Whether attention of so many keys with a dense mask goes to warpgroups where it does without one; by the twin what no query sees may be
+/// `known` (255 x 255 63 and 156 us, 2047 x 2047 2,020 and 6,927, of which it is not).
+pub fn masks_whole(keys: u64, known: bool) -> bool {
+    !known || keys <= WHOLE_MASKS || always()
+}
+
 /// Least scores for which the gradient goes to warpgroups: its kernels and four passes, at least 49 us (H100; 12 heads of 64 over 512 x
 /// 512 by Vulkan's matrices 49 too, 32 of 128 over 256 x 256 106 and 65, over 4096 x 4096 1.97 and 1.22 ms).
 const GRADIENT_SCORES: u64 = 2 << 20;

@@ -47,7 +47,7 @@ pub fn kernels(enc: &CommandEncoder, g: &Given) -> Option<(Queries, Keys)> {
     let [features, keys, queries] = found?;
     let apart = [q, cot].iter().all(|x| [0, 1].into_iter().all(|i| x.shape[i] == 1 || x.strides[i] > 0));
     let positive = cot.strides.iter().all(|&s| (0..1 << 32).contains(&s));
-    let takes = super::takes([q, k, v], g.mask.is_some(), (g.scale, causal)) && apart && positive;
+    let takes = super::takes([q, k, v], (g.scale, causal)) && g.mask.is_none() && apart && positive;
     let dtype = q.dtype;
     (takes && g.extents.is_some() && device.warpgroups())
         .then_some((Queries { dtype, features, causal, keys }, Keys { dtype, features, causal, queries }))

@@ -1,14 +1,18 @@
 //! Attention of many queries on the warpgroups of NVIDIA's sm_90a, in PTX: heads of up to 128 features, all keys or those up to a
-//! query's place. Keys and values are brought into images first. sdpa_coop.comp is the twin: MLX_VK_DISABLE=sdpa_warpgroup.
+//! query's place, or those that a dense mask leaves. Keys and values are brought into images first. sdpa_coop.comp is the twin: MLX_VK_DISABLE=sdpa_warpgroup.
 
 pub mod gradient;
 mod keys;
+mod mask;
 mod program;
 mod queries;
 mod rows;
 #[cfg(test)]
 mod tests;
 
+use smallvec::SmallVec;
+
+use self::mask::{Mask, MaskArgs};
 use self::program::{Args, KEYS, Program, ROWS, THREADS};
 use self::rows::Sizes;
 use super::{STATS, steps, tell};
@@ -32,7 +36,8 @@ fn ptx(text: String, threads: u32) -> Module {
 
 impl KernelKey for Program {
     fn name(&self) -> String {
-        format!("sdpa_warpgroup_{}_{}{}", self.dtype, self.features, seen(self.causal))
+        let mask = self.mask.map_or("", Mask::name);
+        format!("sdpa_warpgroup_{}_{}{}{mask}", self.dtype, self.features, seen(self.causal))
     }
 
     fn module(&self, _: &Features) -> Module {
@@ -40,31 +45,38 @@ impl KernelKey for Program {
     }
 }
 
-/// The kernel for arrays (batch, heads, length, features) whose rows can be read by vectors of 16 bytes, if there is one.
+/// The kernel for arrays (batch, heads, length, features) whose rows can be read by vectors of 16 bytes, if there is one. With a
+/// mask extents of rows are those of the twin, whose gradient reads them.
 pub fn kernel(
     enc: &CommandEncoder,
     [q, k, v]: [&DeviceView; 3],
-    masked: bool,
+    mask: Option<&DeviceView>,
+    extents: bool,
     (scale, causal): (f32, bool),
 ) -> Option<Program> {
     let [batch, heads, l, d] = [0, 1, 2, 3].map(|i| q.shape[i] as u64);
     let (kv, n, dv) = (k.shape[1] as u64, k.shape[2] as u64, v.shape[3] as u64);
     let device = enc.device();
+    let held = mask.map(|m| Mask::of(m, q.dtype).filter(|_| !extents));
+    if held == Some(None) {
+        return None;
+    }
     let features = table::warpgroup(device.profile(), q.dtype, [batch, heads, kv, l, n], [d, dv], causal)?;
-    (takes([q, k, v], masked, (scale, causal)) && device.warpgroups()).then_some(Program {
+    (takes([q, k, v], (scale, causal)) && device.warpgroups()).then_some(Program {
         dtype: q.dtype,
         features,
         causal,
+        mask: held.flatten(),
     })
 }
 
 /// Whether kernels read arrays that lie so.
-fn takes([q, k, v]: [&DeviceView; 3], masked: bool, (scale, causal): (f32, bool)) -> bool {
+fn takes([q, k, v]: [&DeviceView; 3], (scale, causal): (f32, bool)) -> bool {
     // Images have a matrix for each head of each batch; powers of two grow with scores.
     let apart = [k, v].iter().all(|x| [0, 1].into_iter().all(|i| x.shape[i] == 1 || x.strides[i] > 0));
     let positive = [q, k, v].iter().all(|x| x.strides.iter().all(|&s| (0..1 << 32).contains(&s)));
     let causal_fits = !causal || k.shape[2] >= q.shape[2];
-    !masked && apart && positive && scale > 0.0 && scale.is_finite() && causal_fits
+    apart && positive && scale > 0.0 && scale.is_finite() && causal_fits
 }
 
 /// Rows of an image.
@@ -80,7 +92,7 @@ pub fn run(
     enc: &mut CommandEncoder,
     program: Program,
     [q, k, v]: [&DeviceView; 3],
-    sinks: Option<&DeviceView>,
+    (mask, sinks): (Option<&DeviceView>, Option<&DeviceView>),
     scale: f32,
     [dst, extents]: [(u64, u64); 2],
 ) -> Result<()> {
@@ -112,10 +124,14 @@ pub fn run(
     STATS.attention(2, l, n, 1);
     let pipeline = enc.device().pipeline(&program)?;
     let mut reads = vec![q.range(), keys.range, values.range];
-    reads.extend(sinks.map(DeviceView::range));
+    reads.extend([mask, sinks].into_iter().flatten().map(DeviceView::range));
     let grid = [sizes.heads, sizes.l.div_ceil(ROWS), batch as u32];
     let written = [dst, extents];
-    enc.dispatch(&pipeline, args.bytes(), grid, &reads, &written[..1 + usize::from(extents.0 != 0)])
+    let mut told: SmallVec<[u8; 256]> = SmallVec::from_slice(args.bytes());
+    if let Some(mask) = mask {
+        told.extend_from_slice(MaskArgs::of(mask).bytes());
+    }
+    enc.dispatch(&pipeline, &told, grid, &reads, &written[..1 + usize::from(extents.0 != 0)])
 }
 
 /// Whether sinks lie as the kernel reads them.

@@ -4,8 +4,10 @@
 //! of the next keys are under way while the weights of these are made, as is the product of the last ones with their values.
 //! The order of the online softmax is that of FlashAttention (Dao 2023, Shah and others 2024).
 
+use std::f32::consts::LOG2_E;
 use std::mem::offset_of;
 
+use super::mask::{Mask, MaskArgs};
 use super::rows::{self, Rows, Sizes};
 use crate::core::Dtype;
 use crate::vulkan::kernels::matmul::warpgroup::text::{self, FIRST_THREAD, ONE_THREAD, Told, put, ready};
@@ -25,6 +27,8 @@ pub struct Program {
     pub features: u32,
     /// A query sees the keys up to its own place, counted from the end.
     pub causal: bool,
+    /// A dense mask.
+    pub mask: Option<Mask>,
 }
 
 /// What the kernel is told; the text reads it by these places.
@@ -55,7 +59,7 @@ pub struct Args {
 }
 
 /// Bytes of [`Args`].
-const ARGS: usize = size_of::<Args>();
+pub(super) const ARGS: usize = size_of::<Args>();
 
 const _: () = assert!(ARGS == 128);
 // SAFETY: repr(C) of 8-byte and then 4-byte fields without padding.
@@ -92,9 +96,11 @@ row0,row1,lim0,lim1,whole,lo,hik,lok,hit,lot,key,pos,extra;
 .reg .f32 o<{sums}>,e<32>,m0,m1,l0,l1,s0,s1,t0,t1,units,x0,x1;
 .reg .b32 f<{queries}>,c<16>,v<5>;
 .reg .b16 half;
-{sizes}
+{mask}{sizes}
 {FIRST_THREAD}",
-                opening = text::opening(ARGS, [THREADS, 1], [stages * rows.piece(), stages]),
+                mask = self.mask.map_or(String::new(), |m| m.registers() + "\n"),
+                opening = text::opening(
+                    ARGS + self.mask.map_or(0, |_| size_of::<MaskArgs>()), [THREADS, 1], [stages * rows.piece(), stages]),
                 sizes = Sizes::read(offset_of!(Args, sizes)),
                 sums = self.features / 2,
                 queries = self.features / 4,
@@ -168,6 +174,7 @@ min.u32 tmp2,row1,tmp; cvt.u64.u32 x,tmp2; mad.lo.u64 x,x,y,z; shl.b64 x,x,1; ad
         for i in 0..self.features / 2 {
             put(o, format_args!("mov.f32 o{i},0f00000000;"));
         }
+        self.mask_rows(o);
         let sink = if self.dtype == Dtype::BF16 {
             "cvt.u32.u16 tmp,half; shl.b32 tmp,tmp,16; mov.b32 x0,tmp;"
         } else {
@@ -176,22 +183,31 @@ min.u32 tmp2,row1,tmp; cvt.u64.u32 x,tmp2; mad.lo.u64 x,x,y,z; shl.b64 x,x,1; ad
         put(
             o,
             format_args!(
-                "ld.param.f32 units,[args+116];
+                "{units}
 mov.f32 m0,0fff800000; mov.f32 l0,0f00000000;
 ld.param.u64 sb,[args+40]; setp.eq.u64 p,sb,0;
 @p bra NOSINK;
 mul.wide.u32 x,h,2; add.u64 sb,sb,x; ld.global.nc.b16 half,[sb]; {sink}
-ld.param.f32 x1,[args+120]; mul.f32 m0,x0,x1; setp.eq.u32 q,t,0; selp.f32 l0,0f3f800000,0f00000000,q;
+{sunk} mul.f32 m0,x0,x1; setp.eq.u32 q,t,0; selp.f32 l0,0f3f800000,0f00000000,q;
 NOSINK:
 mov.f32 m1,m0; mov.f32 l1,l0;
 setp.eq.u32 lane0,lane,0;
 mov.u32 phase,0; mov.u32 gone,0; mov.u32 key,0;
 mov.u32 hik,8; shr.u32 tmp,sm,4; add.u32 lok,tmp,{kstep}; mov.u32 hit,{KEYS}; add.u32 lot,tmp,{tstep};",
+                units = match self.mask {
+                    None => "ld.param.f32 units,[args+116];",
+                    Some(_) => "ld.param.f32 sees,[args+116]; mov.f32 units,0f3f800000;",
+                },
+                sunk = match self.mask {
+                    None => "ld.param.f32 x1,[args+120];".to_string(),
+                    Some(_) => format!("mov.f32 x1,0f{:08X};", LOG2_E.to_bits()),
+                },
                 kstep = KEYS << 16,
                 tstep = 8 << 16,
             ),
         );
         self.rows().products(o, "f", "e", "P", false);
+        self.ask_mask(o);
         put(o, format_args!("wgmma.wait_group.sync.aligned 0;"));
         self.release(o);
         self.weights(o, "P");
@@ -210,6 +226,7 @@ mov.u32 hik,8; shr.u32 tmp,sm,4; add.u32 lok,tmp,{kstep}; mov.u32 hit,{KEYS}; ad
         let rows = self.rows();
         rows.products(o, "f", "e", "S", false);
         rows.sum_next(o, "V");
+        self.ask_mask(o);
         put(o, format_args!("wgmma.wait_group.sync.aligned 1;"));
         self.release(o);
         self.weights(o, "S");
@@ -241,6 +258,7 @@ mov.u32 hik,8; shr.u32 tmp,sm,4; add.u32 lok,tmp,{kstep}; mov.u32 hit,{KEYS}; ad
 
     /// Scores become weights; x0 and x1 are what sums so far are multiplied by.
     fn weights(self, o: &mut String, tag: &str) {
+        self.with_mask(o);
         self.rows().masked(o, tag);
         put(o, format_args!("mov.f32 x0,m0; mov.f32 x1,m1;"));
         for i in (0..32).step_by(4) {
@@ -255,12 +273,13 @@ mov.u32 hik,8; shr.u32 tmp,sm,4; add.u32 lok,tmp,{kstep}; mov.u32 hit,{KEYS}; ad
             );
         }
         text::over_four(o, "max", ["m0", "m1"]);
+        let [m0, m1] = self.tops(o);
         put(
             o,
             format_args!(
-                "sub.f32 x0,x0,m0; sub.f32 x1,x1,m1; mul.f32 x0,x0,units; mul.f32 x1,x1,units;
+                "sub.f32 x0,x0,{m0}; sub.f32 x1,x1,{m1}; mul.f32 x0,x0,units; mul.f32 x1,x1,units;
 ex2.approx.ftz.f32 x0,x0; ex2.approx.ftz.f32 x1,x1;
-mul.f32 t0,m0,units; mul.f32 t1,m1,units; neg.f32 t0,t0; neg.f32 t1,t1;
+mul.f32 t0,{m0},units; mul.f32 t1,{m1},units; neg.f32 t0,t0; neg.f32 t1,t1;
 mul.f32 l0,l0,x0; mul.f32 l1,l1,x1; mov.f32 s0,0f00000000; mov.f32 s1,0f00000000;"
             ),
         );

@@ -1,9 +1,11 @@
-//! The texts of the gradient's kernels, and where their arguments lie.
+//! The texts of kernels, and where their arguments lie.
 
 use std::collections::HashSet;
 use std::mem::offset_of;
 
 use super::keys::{self, Keys};
+use super::mask::Mask;
+use super::program::Program;
 use super::queries::{self, Queries};
 use super::rows::Sizes;
 use crate::core::Dtype;
@@ -17,6 +19,15 @@ fn texts() -> Vec<String> {
         }
         for (features, queries) in [(64, 64), (64, 32), (128, 32)] {
             all.push(Keys { dtype, features, causal, queries }.text());
+        }
+    }
+    let mask = |added, pairs| Mask { added, pairs };
+    let masks = [(false, false), (false, true), (true, false), (true, true)].map(|(a, p)| Some(mask(a, p)));
+    for (mask, dtype) in masks.into_iter().chain([None]).flat_map(|m| [(m, Dtype::F16), (m, Dtype::BF16)]) {
+        for (features, causal) in [(64, false), (128, false), (128, true)] {
+            if mask.is_none() || !causal {
+                all.push(Program { dtype, features, causal, mask }.text());
+            }
         }
     }
     all
