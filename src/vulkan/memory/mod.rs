@@ -282,10 +282,10 @@ impl Pool {
         self.free[kind as usize].lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// A cached block of `capacity` or (large ones) up to an eighth more.
+    /// A cached block of `capacity` or (large ones) up to a quarter more.
     fn take(&self, kind: Kind, capacity: u64, stream: Option<&StreamState>) -> Option<Free> {
         let mut list = self.list(kind);
-        let most = if capacity >= LARGE { capacity + capacity / 8 } else { capacity };
+        let most = if capacity >= LARGE { capacity + capacity / 4 } else { capacity };
         let (mut known, turns) = (0, !BLOCK_TURNS.disabled());
         for blocks in list.range_mut(capacity..=most).map(|(_, b)| b) {
             if let Some(found) = pick(blocks, |f| f.uses.free_for(stream) && (f.apart(stream) || !turns)) {
