@@ -122,6 +122,7 @@ CASES = [("qwen3-8b", m) for m in ("q4g64", "q8g64", "mxfp4", "q4g32", "q4g128",
 CASES += [("qwen3-8b", m) for m in ("q3g64", "q5g64", "q2g64", "mxfp8", "nvfp4", "dense")]
 CASES += [(s, "q4g64") for s in SHAPES if s not in ("qwen3-8b", "gpt-oss-20b")]
 CASES += [("gpt-oss-20b", "mxfp4"), ("qwen3-30b-a3b", "q8g64"), ("qwen3-30b-a3b", "dense")]
+CASES += [("qwen3-30b-a3b", "q6g64")]
 
 
 def make(shape, codes, layers, dtype, routers):
