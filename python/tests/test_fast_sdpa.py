@@ -125,8 +125,16 @@ def test_dense_masks_of_many_queries():
             seen[:, :, :, -1] = True
             t.check(rng, name, *shapes, np.where(seen, rng.normal(0, 1, seen.shape), -np.inf))
             seen[:, :, 3] = False
+            t.check(rng, name, *shapes, seen, True)
             t.check(rng, name, *shapes, seen)
+            added = np.where(seen, rng.normal(0, 1, seen.shape), -np.inf)
+            added[0, 0, 5, N // 2] = np.nan
+            t.check(rng, name, *shapes, added)
             t.check(rng, name, *shapes, seen[:, :, :, :1] | np.zeros((2, 1, L, N), bool))
+        chip = set(mx.device_info(mx.gpu)["device_name"].split())
+        ran = [k for k in mx.vulkan.stats()["kernels"] if "sdpa_warpgroup" in k]
+        for mask in ("masked", "masked_pairs", "added", "added_pairs"):
+            assert any(k.endswith(mask) for k in ran) or not {"H100", "H200"} & chip, ran
     """
     path = os.pathsep.join([str(pathlib.Path(__file__).parent), *sys.path])
     python(run, {"MLX_VK_WARPGROUP": "all", "PYTHONPATH": path}, timeout=280)

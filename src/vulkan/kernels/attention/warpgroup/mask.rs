@@ -7,6 +7,7 @@ use std::f32::consts::LOG2_E;
 use super::program::{ARGS, KEYS, Program};
 use crate::core::Dtype;
 use crate::kernels::DeviceView;
+use crate::vulkan::kernels::attention::steps;
 use crate::vulkan::kernels::matmul::warpgroup::text::{Told, put};
 
 /// What a mask has.
@@ -40,8 +41,9 @@ impl Mask {
     /// The kind of a mask of the shape of scores, if the text reads those that lie so.
     pub fn of(mask: &DeviceView, dtype: Dtype) -> Option<Mask> {
         let added = mask.dtype == dtype;
-        let there = mask.strides[3] == 1 && mask.strides[..3].iter().all(|&s| (0..1 << 32).contains(&s));
-        let even = mask.shape[3] % 2 == 0 && mask.strides[..3].iter().all(|s| s % 2 == 0);
+        let s = steps(mask);
+        let there = s[3] == 1 && s[..3].iter().all(|s| (0..1 << 32).contains(s));
+        let even = mask.shape[3] % 2 == 0 && s[..3].iter().all(|s| s % 2 == 0);
         let pairs = even && mask.ptr.is_multiple_of(2 * mask.dtype.size() as u64);
         (there && (added || mask.dtype == Dtype::Bool)).then_some(Mask { added, pairs })
     }
@@ -65,9 +67,9 @@ impl Mask {
 
 impl MaskArgs {
     pub fn of(mask: &DeviceView) -> MaskArgs {
-        let size = mask.dtype.size() as u64;
+        let (size, s) = (mask.dtype.size() as u64, steps(mask));
         // FITS: `Mask::of` asks for strides that are not negative.
-        MaskArgs { at: mask.ptr, steps: [0, 1, 2].map(|i| mask.strides[i] as u64 * size) }
+        MaskArgs { at: mask.ptr, steps: [0, 1, 2].map(|i| s[i] as u64 * size) }
     }
 }
 
