@@ -15,7 +15,7 @@ use crate::vulkan::tune::quantized::few_rows::{COLUMN, UNIT};
 impl Program {
     /// Turns in which threads take two results of neighbouring rows of codes each.
     pub fn rounds(&self) -> u32 {
-        (8 * self.form.tiles * UNIT / 2).div_ceil(32 * self.form.warps)
+        self.unit_threads().div_ceil(32 * self.form.warps)
     }
 
     /// Adds up what subgroups have: `y` from 4 * round + 2 * side on.
@@ -80,7 +80,20 @@ mad.lo.u32 tmp2,v{round},{UNIT},r{round}; mul.wide.u32 l,tmp2,4; add.u64 da,da,l
         let splits = self.form.splits;
         put(o, format_args!("JOIN:"));
         last_goes_on(o, splits, "list", ["tmp2", "flag"], "bar.sync 0;");
-        put(o, format_args!("mov.u32 unit,list; setp.ge.u32 p,unit,{};\n@p bra DONE;\nJOINS:", self.units()));
+        let (groups, threads) = (self.joiners(), self.unit_threads());
+        match groups {
+            1 => put(o, format_args!("mov.u32 unit,list;")),
+            // Each unit has threads of its own, as results of one after the other would be awaited one by one.
+            _ => put(
+                o,
+                format_args!(
+                    "and.b32 tmp,tid,{}; shr.u32 v0,tmp,3; and.b32 r0,tmp,7; shl.b32 r0,r0,1; setp.lt.u32 mine0,v0,rows; shr.u32 tmp,tid,{}; mad.lo.u32 unit,tmp,lists,list; setp.ge.u32 p,tmp,{groups};\n@p bra DONE;",
+                    threads - 1,
+                    threads.ilog2()
+                ),
+            ),
+        }
+        put(o, format_args!("setp.ge.u32 p,unit,{};\n@p bra DONE;\nJOINS:", self.units()));
         self.read_arrays(o);
         for r in 0..self.rounds() {
             put(o, format_args!("@!mine{r} bra JOINED{r};"));
@@ -103,7 +116,27 @@ mad.lo.u32 tmp2,v{round},{UNIT},r{round}; mul.wide.u32 l,tmp2,4; add.u64 da,da,l
             put(o, format_args!("JOINED{r}:"));
         }
         self.results(o, "B");
-        put(o, format_args!("add.u32 unit,unit,lists; setp.lt.u32 p,unit,{};\n@p bra JOINS;", self.units()));
+        put(
+            o,
+            format_args!(
+                "mad.lo.u32 unit,lists,{groups},unit; setp.lt.u32 p,unit,{};\n@p bra JOINS;",
+                self.units()
+            ),
+        );
+    }
+
+    /// Threads that have two results of a unit each.
+    fn unit_threads(&self) -> u32 {
+        8 * self.form.tiles * UNIT / 2
+    }
+
+    /// How many units the last workgroup adds up at a time.
+    fn joiners(&self) -> u32 {
+        match self.norm {
+            None if self.rounds() == 1 => (32 * self.form.warps / self.unit_threads()).max(1),
+            // A thread has the roots of its own rows.
+            _ => 1,
+        }
     }
 
     /// Where a thread's results lie of a unit, as bytes from the beginning, in `m`; `local` and the predicates tell the matrix.
