@@ -7,6 +7,7 @@ use std::f32::consts::LOG2_E;
 use super::program::{ARGS, KEYS, Program};
 use crate::core::Dtype;
 use crate::kernels::DeviceView;
+use crate::vulkan::kernels::attention::blocks::in_pairs;
 use crate::vulkan::kernels::attention::steps;
 use crate::vulkan::kernels::matmul::warpgroup::text::{Told, put};
 
@@ -43,9 +44,8 @@ impl Mask {
         let added = mask.dtype == dtype;
         let s = steps(mask);
         let there = s[3] == 1 && s[..3].iter().all(|s| (0..1 << 32).contains(s));
-        let even = mask.shape[3] % 2 == 0 && s[..3].iter().all(|s| s % 2 == 0);
-        let pairs = even && mask.ptr.is_multiple_of(2 * mask.dtype.size() as u64);
-        (there && (added || mask.dtype == Dtype::Bool)).then_some(Mask { added, pairs })
+        let known = added || mask.dtype == Dtype::Bool;
+        (there && known).then(|| Mask { added, pairs: in_pairs(mask) })
     }
 
     pub fn name(self) -> &'static str {
