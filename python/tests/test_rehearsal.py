@@ -46,8 +46,22 @@ class Layer(nn.Module):
             self.cache[i][..., AT : AT + 1, :] = a
         keys, values = (c[..., : AT + 1, :] for c in self.cache)
         a = mx.fast.scaled_dot_product_attention(q, keys, values, scale=HEAD**-0.5)
-        x = x + self.o(a.swapaxes(1, 2).reshape(1, 1, -1))
-        return x + self.unit(self.norms[1](x))
+        x = x + self.post(0, self.o(a.swapaxes(1, 2).reshape(1, 1, -1)))
+        return x + self.post(1, self.unit(self.norms[1](x)))
+
+    def post(self, i, row):
+        return row
+"""
+
+#: The same with normalised results, which are added to rows then, as of gemma3 and glm4.
+SUMS = """
+class Layer(Layer):
+    def __init__(self):
+        super().__init__()
+        self.posts = [nn.RMSNorm(HIDDEN) for _ in range(2)]
+
+    def post(self, i, row):
+        return self.posts[i](row)
 """
 
 #: The same with experts, as of qwen3_moe, whose router has codes of its own, or none.
@@ -126,6 +140,17 @@ def test_a_layer_of_a_token_is_one_command(codes):
     assert (
         len(names) == 1 and names[0].startswith("sdpa_rope_several_") and "_qmm_chain_" in names[0]
     )
+
+
+@pytest.mark.parametrize("codes", [(64, 4, "affine"), (64, 6, "affine")], ids=str)
+def test_a_layer_that_adds_normalised_results_is_one_command(codes):
+    group, bits, mode = codes
+    given = f"GROUP, BITS, MODE = {group}, {bits}, {mode!r}\n"
+    told = rehearsed(given + LAYER + SUMS + COUNTS)
+    names = [k for k in told["ran"] if k != "commands"]
+    assert told["ran"]["commands"] == 2, told
+    assert len(names) == 1 and names[0].startswith("sdpa_rope_several_")
+    assert "_norm_added" in names[0]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ use crate::on_gpu;
 use crate::ops::fast::Norm;
 #[cfg(feature = "vulkan")]
 use crate::ops::support::*;
+#[cfg(feature = "vulkan")]
+use crate::vulkan::kernels::quantized::summed;
 
 /// The steps, and which input of the sum is the other array.
 struct PostNorm {
@@ -37,12 +39,18 @@ impl Work for PostNorm {
         on_gpu!(stream, |enc| {
             let inputs = &members[self.norm].inputs;
             let views = inputs.iter().map(|a| dev_in(enc, a)).collect::<Result<Vec<_>>>()?;
-            let mut other = dev_in(enc, &members[self.sum].inputs[self.other])?;
+            let to = &members[self.sum].inputs[self.other];
+            let mut other = dev_in(enc, to)?;
             if !other.is_row_contiguous() {
                 other = crate::vulkan::kernels::elementwise::dense(enc, &other)?;
             }
             let dst = dev_out(enc, &results[0])?;
-            crate::vulkan::kernels::norm::norm(enc, &views[0], norm.how(&views, Some(&other)), &dst)
+            let how = norm.how(&views, Some(&other));
+            let memory = [&inputs[0].data()?.storage, &to.data()?.storage, &results[0].data()?.storage];
+            if summed::run(enc, &views[0], &how, &dst, memory)? {
+                return Ok(());
+            }
+            crate::vulkan::kernels::norm::norm(enc, &views[0], how, &dst)
         })
     }
 }

@@ -66,6 +66,7 @@ pub const VARIANTS: &[&KernelVariant] = &[
     &tune::quantized::chain::GEMV_CHAIN,
     &tune::quantized::chain::QMM_CHAIN,
     &tune::quantized::chain::QMM_CHAIN_MIXED,
+    &tune::quantized::chain::QMM_CHAIN_SUMMED,
     &tune::quantized::chain::QMM_CHAIN_PICKED,
     &quantized::subnormal_probe::QMM_STREAM_MASKS,
     &tune::quantized::row::QMM_ROW,

@@ -339,9 +339,16 @@ pub(in crate::fusion) fn together(free: &Free, i: usize, stream: Stream) -> Opti
         members.push(n.step);
         Some(n)
     });
-    // Reshapes alone are no reason; a sum by itself is two kernels, and one where there are chains.
+    // Reshapes alone are no reason; a sum by itself is two kernels, and one where there are chains, which go on with a normalised result.
     let chained = || device::leads(stream, None, all[0].x.dtype(), [all[0].x.dim(-1), n]);
-    let joins = all.len() > 1 || members.len() > alone || all[0].bias.is_some() && chained();
+    let goes_on = || {
+        one && format.is_none()
+            && all.len() == 1
+            && free.reader(results[0], stream).is_some_and(|j| {
+                free.primitive::<Norm>(j, stream).is_some_and(|(norm, _)| norm.is_weighted_rms())
+            })
+    };
+    let joins = all.len() > 1 || members.len() > alone || (all[0].bias.is_some() || goes_on()) && chained();
     let products = all.iter().map(|p| p.steps[0]).collect();
     let picked = all[0].picked(free);
     let row = all[0].row;

@@ -22,4 +22,4 @@ mod units;
 pub mod wide;
 mod wide_codes;
 
-pub use self::chain::front;
+pub use self::chain::{front, summed};

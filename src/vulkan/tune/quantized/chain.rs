@@ -25,6 +25,11 @@ pub static QMM_CHAIN_PICKED: KernelVariant = KernelVariant::new(
     "kernels of their own for the products of one row with the matrices that it picks, on GPUs that take PTX",
 );
 
+pub static QMM_CHAIN_SUMMED: KernelVariant = KernelVariant::new(
+    "qmm_chain_summed",
+    "a kernel of its own for what normalised results of one row are added to, on GPUs that take PTX",
+);
+
 /// Threads of a workgroup, of which each multiprocessor has one, and warps.
 pub(in crate::vulkan) const THREADS: u32 = 512;
 pub(in crate::vulkan) const WARPS: u32 = THREADS / 32;
@@ -170,6 +175,11 @@ pub(in crate::vulkan) fn chooses() -> bool {
 /// Whether products of a chain may be of several kinds.
 pub(in crate::vulkan) fn mixes() -> bool {
     !QMM_CHAIN_MIXED.disabled()
+}
+
+/// Whether a row of `k` elements of a chain may be the sum of another one and a normalised result.
+pub(in crate::vulkan) fn sums(p: &Profile, dtype: Dtype, k: i64) -> bool {
+    k % 8 == 0 && rows(p, dtype, [k, 1]) && !QMM_CHAIN_SUMMED.disabled()
 }
 
 /// The same for matrices of elements, whose rows begin at whole chunks.

@@ -10,21 +10,27 @@ mod mixed;
 mod odd;
 pub mod picked;
 mod row;
+pub mod summed;
+#[cfg(test)]
+mod summed_tests;
 #[cfg(test)]
 mod tests;
 mod text;
 mod values;
 
 use std::any::Any;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 use self::front::Front;
 use self::mixed::{KINDS, Mix, PLACE, Part};
 use self::picked::text::Picked;
+use self::summed::Summed;
 use super::qmm_joined::Joined;
 use super::steps::arrays;
 use super::stream;
+use crate::core::storage::Storage;
 use crate::core::{Dtype, Result};
 use crate::kernels::matmul::epilogue::{KeptAfter, MATRICES};
 use crate::vulkan::hal::device::Device;
@@ -63,6 +69,10 @@ struct Stage {
     /// Weights that the row is normalised with, and where it is stored then.
     norm: u64,
     kept: u64,
+    /// Of a row that is a sum (`summed`): weights that the last result is normalised with, what it is added to, and where that is stored.
+    post: u64,
+    other: u64,
+    sum: u64,
     codes: [u64; MATRICES],
     scales: [u64; MATRICES],
     biases: [u64; MATRICES],
@@ -75,6 +85,7 @@ struct Stage {
     /// The first tile of each matrix.
     starts: [u32; MATRICES],
     eps: f32,
+    post_eps: f32,
     k: u32,
     /// See [`flags`].
     flags: u32,
@@ -88,6 +99,7 @@ struct Stage {
     /// Of matrices that are picked: rows of each, and how many columns are of one of them.
     rows: u32,
     part: u32,
+    even: u32,
 }
 
 /// What the kernel is told.
@@ -105,7 +117,7 @@ impl Stage {
     }
 }
 
-const _: () = assert!(size_of::<Stage>() == (4 + 5 * MATRICES) * 8 + 14 * 4);
+const _: () = assert!(size_of::<Stage>() == (7 + 5 * MATRICES) * 8 + 16 * 4);
 const _: () = assert!(size_of::<Args>() == 8 + STAGES * size_of::<Stage>());
 
 // SAFETY: repr(C) of fields of 8 bytes and an even number of 4, without padding.
@@ -168,6 +180,7 @@ impl KernelKey for Key {
         };
         // What all names said before there was another dtype.
         let kind = if self.chain.half() { kind + "_float16" } else { kind };
+        let kind = if self.chain.summed { kind + "_norm_added" } else { kind };
         let kind = self.chain.front.map_or(String::new(), |f| f.name() + "_") + &kind;
         let picks = match self.chain.picks {
             Some(Picked::Chosen(choice)) => choice.name() + "_",
@@ -205,6 +218,8 @@ struct Chained {
     front: Option<Front>,
     /// What is picked, and how that is told.
     picks: Option<(Picked, PickArgs)>,
+    /// The last row that is a sum.
+    summed: Option<Summed>,
     /// What matrices hold, by its number in a stage's flags.
     kinds: SmallVec<[Kind; KINDS]>,
     dtype: Dtype,
@@ -215,6 +230,8 @@ struct Chained {
     writes: SmallVec<[Range; 8]>,
     /// Where what others may just have made begins: rows, arrays, and what attention reads.
     late: SmallVec<[u64; 16]>,
+    /// Memory that comes back behind it only.
+    memory: SmallVec<[Arc<Storage>; 6]>,
 }
 
 impl Chained {
@@ -225,6 +242,7 @@ impl Chained {
             afters: SmallVec::new(),
             front: None,
             picks: None,
+            summed: None,
             kinds: SmallVec::new(),
             dtype,
             workgroups,
@@ -232,20 +250,22 @@ impl Chained {
             reads: SmallVec::new(),
             writes: SmallVec::new(),
             late: SmallVec::new(),
+            memory: SmallVec::new(),
         }
     }
 
     /// The kernel, and what it is told.
     fn program(&self) -> (Key, Args) {
         let part = |(i, &holds): (usize, &Kind)| -> Part {
-            (holds, self.stages.iter().any(|s| s.kind() == i && s.k % holds.span() != 0))
+            let products = || self.stages.iter().filter(|s| s.kind() == i && s.each + s.more > 0);
+            (holds, products().any(|s| s.k % holds.span() != 0))
         };
         let parts: SmallVec<[Part; KINDS]> = self.kinds.iter().enumerate().map(part).collect();
         let ((holds, ragged), mix) = Mix::of(if parts.is_empty() { &[(front::NONE, false)] } else { &parts });
         let front = self.front.as_ref().map(|f| f.program);
         let picks = self.picks.map(|p| p.0);
-        let row = self.row();
-        let chain = text::Chain { holds, dtype: self.dtype, ragged, mix, row, front, picks };
+        let (row, summed) = (self.row(), self.summed.is_some());
+        let chain = text::Chain { holds, dtype: self.dtype, ragged, mix, row, front, picks, summed };
         let key = Key { chain, afters: self.afters.clone() };
         let mut args = Args { stages: self.stages.len() as u64, ..Args::default() };
         args.stage[..self.stages.len()].copy_from_slice(&self.stages);
@@ -353,11 +373,12 @@ impl Chained {
     /// Whether a product takes the last one's result as its row, and touches what others do in no other way.
     fn fits(&self, j: &Joined, reads: &[Range], writes: &[Range]) -> bool {
         let (x, rows) = ((j.x, 2 * j.k as u64), 2 * j.matrices[0].rows as u64);
-        let follows = match (self.stages.len().checked_sub(1), &self.front) {
-            (Some(last), _) => self.maker(x.0, x.1) == Some(last),
-            (None, front) => front.as_ref().is_some_and(|f| f.made == x),
+        let follows = match (self.stages.len().checked_sub(1), self.open_sum(), &self.front) {
+            (_, Some(sum), _) => sum == x && j.norm.is_some(),
+            (Some(last), None, _) => self.maker(x.0, x.1) == Some(last),
+            (None, None, front) => front.as_ref().is_some_and(|f| f.made == x),
         };
-        if self.stages.len() == STAGES || !follows {
+        if self.products() == STAGES || !follows {
             return false;
         }
         let (arrays, makers) = (stored_after(j), self.makers(j));
@@ -372,9 +393,11 @@ impl Chained {
 
     /// Adds a product that fits.
     fn add(&mut self, j: &Joined, mut stage: Stage, reads: &[Range], writes: &[Range]) {
-        (stage.x, stage.x_tag) = match self.stages.len().checked_sub(1) {
-            Some(last) => self.words_of(last),
-            None => self.front.as_ref().map_or((stage.x, 0), |f| f.words),
+        let sum = self.close_sum();
+        (stage.x, stage.x_tag) = match (&sum, self.stages.len().checked_sub(1)) {
+            (Some(sum), _) => (sum.x, sum.x_tag),
+            (None, Some(last)) => self.words_of(last),
+            (None, None) => self.front.as_ref().map_or((stage.x, 0), |f| f.words),
         };
         for (k, maker) in self.makers(j).into_iter().enumerate() {
             if let Some(i) = maker {
@@ -382,6 +405,9 @@ impl Chained {
             }
         }
         self.push(j, stage, reads, writes);
+        if let Some(sum) = sum {
+            self.sum_before(&sum);
+        }
     }
 }
 

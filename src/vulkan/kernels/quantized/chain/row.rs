@@ -10,7 +10,7 @@ use crate::vulkan::kernels::matmul::warpgroup::text::{inverse_root, pair, put};
 use crate::vulkan::tune::quantized::chain::{LONGEST, MORE_PIECES, NORMED, PIECES, THREADS, WARPS};
 
 /// Pieces of a row that is normalised.
-const FEW: u32 = NORMED / (8 * THREADS);
+pub(super) const FEW: u32 = NORMED / (8 * THREADS);
 
 impl Chain {
     /// Weights that the row is normalised by.
@@ -34,6 +34,7 @@ impl Chain {
                 ),
             );
         }
+        self.ask_for_sum(o);
     }
 
     /// Brings the row of x to shared memory, normalised where it is to be, and the sums of its groups; finds the thread's result.
@@ -53,6 +54,7 @@ impl Chain {
             ),
         );
         self.await_x(o, 0..PIECES, "");
+        self.sum(o);
         put(o, format_args!("@!isnorm bra NORMED;"));
         self.normalise(o);
         put(o, format_args!("NORMED:"));
@@ -182,17 +184,17 @@ add.u32 t3,tid,{from}; setp.lt.u32 q,t3,at; {at} mov.u32 t1,row; add.u32 t0,t0,t
         put(o, format_args!("@p bra POLL{label};\nLOADED{label}:"));
     }
 
-    /// Normalises the pieces of the row; the first workgroup stores them where they are kept.
-    fn normalise(self, o: &mut String) {
+    /// What the pieces of the row are multiplied by where they are normalised, `root`, with the epsilon at `eps`.
+    pub(super) fn root(self, o: &mut String, name: &str, eps: usize) {
         put(o, format_args!("mov.f32 v2,0f00000000; mov.f32 v3,v2;"));
         for i in 0..FEW {
-            put(o, format_args!("setp.gt.u32 p,at,{};\n@!p bra SQUARED;", THREADS * i));
+            put(o, format_args!("setp.gt.u32 p,at,{};\n@!p bra {name}SQUARED;", THREADS * i));
             for r in 4 * i..4 * i + 4 {
                 pair(o, self.dtype, ["v0", "v1"], &format!("x{r}"), "t0");
                 put(o, format_args!("fma.rn.f32 v2,v0,v0,v2; fma.rn.f32 v3,v1,v1,v3;"));
             }
         }
-        put(o, format_args!("SQUARED:\nadd.f32 v2,v2,v3;"));
+        put(o, format_args!("{name}SQUARED:\nadd.f32 v2,v2,v3;"));
         for lane in [16, 8, 4, 2, 1] {
             put(o, format_args!("shfl.sync.bfly.b32 v0,v2,{lane},31,-1; add.f32 v2,v2,v0;"));
         }
@@ -217,11 +219,44 @@ mov.f32 root,0f00000000;"
         put(
             o,
             format_args!(
-                "ld.param.f32 eps,[sa+{}]; cvt.rn.f32.u32 v0,k; div.rn.f32 root,root,v0; add.f32 root,root,eps;",
-                place!(eps)
+                "ld.param.f32 eps,[sa+{eps}]; cvt.rn.f32.u32 v0,k; div.rn.f32 root,root,v0; add.f32 root,root,eps;"
             ),
         );
         inverse_root(o, "root", "root");
+    }
+
+    /// Elements of a word, normalised by weights.
+    pub(super) fn normed(self, o: &mut String, x: &str, weights: &str, to: &str) {
+        pair(o, self.dtype, ["v0", "v1"], x, "t0");
+        pair(o, self.dtype, ["v2", "v3"], weights, "t0");
+        put(
+            o,
+            format_args!(
+                "mul.f32 v0,v0,root; mul.f32 v0,v0,v2; mul.f32 v1,v1,root; mul.f32 v1,v1,v3; cvt.rn.{}x2.f32 {to},v1,v0;",
+                self.kind()
+            ),
+        );
+    }
+
+    /// Stores piece i of the row at `d` if `stores` says so.
+    pub(super) fn store_piece(self, o: &mut String, i: u32, stores: &str) {
+        put(
+            o,
+            format_args!(
+                "add.u32 t1,tid,{}; mad.wide.u32 wide,t1,16,d; and.pred q,{stores},l{i};
+@q st.global.v4.b32 [wide],{{x{},x{},x{},x{}}};",
+                THREADS * i,
+                4 * i,
+                4 * i + 1,
+                4 * i + 2,
+                4 * i + 3
+            ),
+        );
+    }
+
+    /// Normalises the pieces of the row; the first workgroup stores them where they are kept.
+    fn normalise(self, o: &mut String) {
+        self.root(o, "", place!(eps));
         put(
             o,
             format_args!(
@@ -232,28 +267,10 @@ mov.f32 root,0f00000000;"
         for i in 0..FEW {
             put(o, format_args!("setp.gt.u32 p,at,{};\n@!p bra KEPT;", THREADS * i));
             for r in 4 * i..4 * i + 4 {
-                pair(o, self.dtype, ["v0", "v1"], &format!("x{r}"), "t0");
-                pair(o, self.dtype, ["v2", "v3"], &format!("w{r}"), "t0");
-                put(
-                    o,
-                    format_args!(
-                        "mul.f32 v0,v0,root; mul.f32 v0,v0,v2; mul.f32 v1,v1,root; mul.f32 v1,v1,v3; cvt.rn.{}x2.f32 t1,v1,v0; selp.b32 x{r},t1,zero,l{i};",
-                        self.kind()
-                    ),
-                );
+                self.normed(o, &format!("x{r}"), &format!("w{r}"), "t1");
+                put(o, format_args!("selp.b32 x{r},t1,zero,l{i};"));
             }
-            put(
-                o,
-                format_args!(
-                    "add.u32 t1,tid,{}; mad.wide.u32 wide,t1,16,d; and.pred q,keeps,l{i};
-@q st.global.v4.b32 [wide],{{x{},x{},x{},x{}}};",
-                    THREADS * i,
-                    4 * i,
-                    4 * i + 1,
-                    4 * i + 2,
-                    4 * i + 3
-                ),
-            );
+            self.store_piece(o, i, "keeps");
         }
         put(o, format_args!("KEPT:"));
     }

@@ -119,8 +119,16 @@ fn texts_are_whole() {
     for (holds, dtype) in all.flat_map(|g| kinds.map(|d| (g, d))) {
         for ragged in [false, true] {
             let row = holds.row(if ragged { 18944 } else { 4096 });
-            let chain =
-                text::Chain { holds, dtype, ragged, mix: Mix::default(), row, front: None, picks: None };
+            let chain = text::Chain {
+                holds,
+                dtype,
+                ragged,
+                mix: Mix::default(),
+                row,
+                front: None,
+                picks: None,
+                summed: false,
+            };
             let key = Key { chain, afters: smallvec![on(dtype, added())] };
             let Source::Ptx { text, .. } = key.module(&Features::default()).source else { panic!("no PTX") };
             let words: Vec<&str> = text.split_whitespace().collect();
@@ -145,7 +153,7 @@ fn texts_of_several_kinds_are_whole() {
             let ((holds, ragged), mix) = Mix::of(&parts);
             let row = if picks.is_none() && ragged { 18944 } else { LONGEST };
             let row = parts.iter().map(|p| p.0.row(row)).max().unwrap();
-            let chain = text::Chain { holds, dtype, ragged, mix, row, front: None, picks };
+            let chain = text::Chain { holds, dtype, ragged, mix, row, front: None, picks, summed: false };
             let text = chain.text(&[]);
             whole(&text, &chain);
             assert_eq!(text.matches("WALK_").count() > 0, n > 1);

@@ -8,6 +8,7 @@ use std::mem::offset_of;
 use super::codes::UP;
 use super::mixed::Mix;
 use super::picked::text::{COLUMNS, Picked};
+use super::row::FEW;
 use super::{Args, PickArgs, Stage, place};
 use crate::core::Dtype;
 use crate::vulkan::kernels::attention::several::{Args as FrontArgs, Program as Front};
@@ -32,6 +33,8 @@ pub struct Chain {
     pub front: Option<Front>,
     /// Where it is said which matrices rows pick, which comes first.
     pub picks: Option<Picked>,
+    /// Rows may be sums.
+    pub summed: bool,
 }
 
 /// Parts of a span.
@@ -196,6 +199,9 @@ ENDED:",
         );
         if self.most(|c| u32::from(c.slips())) > 0 {
             put(o, format_args!(".reg .b32 slip,e<4>;"));
+        }
+        if self.summed {
+            put(o, format_args!(".reg .pred summed;\n.reg .b32 pw<{n}>,hs<{n}>;", n = 4 * FEW));
         }
         self.mix_registers(o);
     }

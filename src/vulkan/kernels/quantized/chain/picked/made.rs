@@ -81,6 +81,7 @@ impl Chained {
         let made = [(places, 4 * u64::from(how.count)), (chosen, 2 * u64::from(how.count))];
         let last = self.stages.len().checked_sub(1);
         self.picks.is_none()
+            && self.summed.is_none()
             // Beside longer ones there is no room for what is picked.
             && self.row() == chain::LONGEST
             && rows == 1
