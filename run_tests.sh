@@ -186,9 +186,10 @@ step_stubs() {
         "$venv/bin/python" -m mypy -p mlx.nn -p mlx.optimizers -m mlx.utils -p mlx._distributed_utils
 }
 
-# A test that hangs ends its process with the stacks of all threads; a second process takes over.
+# A test that hangs ends its process, and a second process takes over. Of a worker what the former says is lost ("node down"): the
+# stacks of all threads are shown before.
 tests_of() {
-    "$venv/bin/python" -m pytest -o addopts= -ra --durations=15 -p no:cacheprovider \
+    "$venv/bin/python" -m pytest -o addopts= -o faulthandler_timeout=290 -ra --durations=15 -p no:cacheprovider \
         --timeout 300 --timeout-method thread "$@"
 }
 

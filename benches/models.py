@@ -48,6 +48,16 @@ SHAPES = {
             "query_pre_attn_scalar": 256,
         },
     ),
+    "glm4-9b": (
+        "glm4",
+        {
+            "hidden_size": 4096,
+            "intermediate_size": 13696,
+            "heads": (32, 2, 128),
+            "attention_bias": True,
+            "partial_rotary_factor": 0.5,
+        },
+    ),
     "phi3-mini": ("phi3", {"hidden_size": 3072, "intermediate_size": 8192, "heads": (32, 32, 96)}),
     "gpt-oss-20b": (
         "gpt_oss",

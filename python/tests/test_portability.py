@@ -185,6 +185,7 @@ mask_count mask_sum mask_rank
 """
 
 
+@pytest.mark.timeout(900)
 def test_calls_reach_what_is_joined_cut_and_picked(many_units):
     assert compiled.problems(many_units) == []
     names = {k["name"] for k in many_units["kernels"]}
@@ -251,6 +252,7 @@ def test_shaders_that_no_call_reaches_are_listed_and_there():
     assert portability.unreached(files - {"select.comp"}) == ["sort/select.comp"]
 
 
+@pytest.mark.timeout(900)
 def test_what_workgroups_tell_each_other_is_listed(many_units):
     found = many_units
     told = {(k["source"], m) for k in found["kernels"] for m in k["atomics"]}

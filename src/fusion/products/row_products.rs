@@ -278,6 +278,12 @@ fn after(
     Some((found, None))
 }
 
+/// Whether a row is read by a normalisation alone.
+fn is_normalised(free: &Free, row: usize, stream: Stream) -> bool {
+    let read = free.reader(row, stream).and_then(|j| free.primitive::<Norm>(j, stream));
+    read.is_some_and(|(norm, _)| norm.is_weighted_rms())
+}
+
 /// The products that go with that of step `i`, and what is around them.
 pub(in crate::fusion) fn together(free: &Free, i: usize, stream: Stream) -> Option<Together> {
     let first = product(free, i, stream)?;
@@ -341,13 +347,7 @@ pub(in crate::fusion) fn together(free: &Free, i: usize, stream: Stream) -> Opti
     });
     // Reshapes alone are no reason; a sum by itself is two kernels, and one where there are chains, which go on with a normalised result.
     let chained = || device::leads(stream, None, all[0].x.dtype(), [all[0].x.dim(-1), n]);
-    let goes_on = || {
-        one && format.is_none()
-            && all.len() == 1
-            && free.reader(results[0], stream).is_some_and(|j| {
-                free.primitive::<Norm>(j, stream).is_some_and(|(norm, _)| norm.is_weighted_rms())
-            })
-    };
+    let goes_on = || one && all.len() == 1 && format.is_none() && is_normalised(free, results[0], stream);
     let joins = all.len() > 1 || members.len() > alone || (all[0].bias.is_some() || goes_on()) && chained();
     let products = all.iter().map(|p| p.steps[0]).collect();
     let picked = all[0].picked(free);

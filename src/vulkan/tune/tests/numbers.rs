@@ -57,6 +57,8 @@ const FACTS: &[(&str, &str, &str)] = &[
     ("kernels/quantized/chain/picked/text.rs", "COLUMNS", "bits of flags"),
     ("kernels/quantized/chain/picked/text.rs", "ROWS", "bits of flags"),
     ("kernels/quantized/chain/picked/text.rs", "SAME", "bits of flags"),
+    ("kernels/quantized/chain/summed/mod.rs", "AGAIN", "bits of flags"),
+    ("kernels/quantized/chain/summed/mod.rs", "SUMMED", "bits of flags"),
     ("kernels/sort/choice/text.rs", "LANES", "lanes of a warp"),
     ("kernels/quantized/chain/row.rs", "FEW", "the longest row"),
     ("kernels/quantized/chain/codes.rs", "OCTETS", "bits of codes"),

@@ -12,8 +12,6 @@ pub mod picked;
 mod row;
 pub mod summed;
 #[cfg(test)]
-mod summed_tests;
-#[cfg(test)]
 mod tests;
 mod text;
 mod values;

@@ -1,8 +1,8 @@
 //! Tests of chains whose rows are sums.
 
-use super::summed::Sum;
-use super::tests::{follow, format_of, matrix_of};
-use super::*;
+use super::super::tests::{follow, format_of, matrix_of};
+use super::super::*;
+use super::Sum;
 use crate::vulkan::kernels::quantized::qmm_joined::Matrix;
 use crate::vulkan::kernels::quantized::trial::{
     Chance, Quantised, elements, gated, normalised_as, on, read_as, rounded_as, same_as,
