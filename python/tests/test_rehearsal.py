@@ -186,3 +186,25 @@ print(json.dumps({k: v[:16] for k, v in made.items() if v}))
     )
     assert any(k.startswith(("qmm_chain", "qmm_stream")) for k in told), told
     assert all(v.startswith(".version") for v in told.values())
+
+
+SUMS_OF_ROWS = """
+import json
+import mlx.core as mx
+
+mx.set_default_device(mx.gpu)
+weights = [mx.ones(1024, mx.bfloat16) for _ in range(2)]
+x, r = (mx.random.normal((ROWS, 1, 1024)).astype(mx.bfloat16) for _ in range(2))
+mx.eval(weights, x, r)
+for _ in range(2):
+    mx.vulkan.stats(reset=True)
+    h = r + mx.fast.rms_norm(x, weights[0], 1e-6)
+    mx.eval(h, mx.fast.rms_norm(h, weights[1], 1e-6))
+print(json.dumps(mx.vulkan.stats()["kernels"]))
+"""
+
+
+@pytest.mark.parametrize("rows", [3, 32])
+def test_sums_of_several_rows_are_normalised_by_who_makes_them(rows):
+    ran = rehearsed(f"ROWS = {rows}\n" + SUMS_OF_ROWS)
+    assert ran == {"rms_norm_few_bfloat16_add_norm": 1}
